@@ -603,6 +603,72 @@ TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
   }
 }
 
+// Each thread has a part of the places: rows that no loop is for, that have one for their size, and long ones, wherever
+// indices lead and however they follow each other.
+template <class T, class Index>
+void update_by_threads(WindowOp op, std::int64_t rows, std::int64_t width,
+                       const std::vector<std::int32_t>& places, bool clips, std::int64_t wrap) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  const auto n = static_cast<std::int64_t>(places.size());
+  const std::int64_t step = width + width % 3;  // in elements
+  const std::vector<Index> index(places.begin(), places.end());
+  WindowLoop loop = rows_of_table(op, rows, width, n, clips);
+  loop.dtype = dtype_of<T>;
+  loop.index_dtype = dtype_of<Index>;
+  loop.operand_bytes = rows * step * kSize;
+  loop.counts = {{n, sizeof(Index), width * kSize, 0}};
+  loop.components = {{0, step * kSize, rows - 1, wrap}};
+  loop.window = {{width, kSize, kSize}};
+  loop.disjoint = true;
+  std::vector<T> updates(static_cast<std::size_t>(n * width));
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    updates[i] = T(1000) / static_cast<T>(i % 97 + 1);
+  const std::vector<T> start(static_cast<std::size_t>(rows * step + 5), T(3));
+  std::vector<T> want = start;
+  for (std::int64_t i = 0; i < n; ++i) {
+    auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i)]);
+    if (place < 0) place += wrap;
+    if (clips) place = std::clamp<std::int64_t>(place, 0, rows - 1);
+    if (place < 0 || place >= rows) continue;
+    for (std::int64_t k = 0; k < width; ++k) {
+      T& to = want[static_cast<std::size_t>(place * step + k)];
+      const T x = updates[static_cast<std::size_t>(i * width + k)];
+      to = op == WindowOp::add ? to + x : x;
+    }
+  }
+  const auto numbers = loop.numbers();
+  for (const int threads : {1, 2, 5}) {
+    const WithThreads scope(threads);
+    std::vector<T> got = start;
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(updates.data()), nullptr);
+    EXPECT_TRUE(got == want) << threads << " threads, " << rows << " rows of " << width << " "
+                             << short_name(loop.dtype) << " by " << short_name(loop.index_dtype)
+                             << ", clips " << clips << ", wrap " << wrap;
+  }
+}
+TEST(Windows, AreSharedOutAmongThreadsByWhereTheyGo) {
+  constexpr std::int64_t kBytes = 3 << 20;  // worth several threads
+  for (const std::int64_t width : {1, 3, 8, 15, 16, 17, 33, 100}) {
+    const auto n = static_cast<std::size_t>(kBytes / (4 * width) + 5);
+    for (const int rows : {3, 100, 3001}) {
+      const auto any = some_indices(n, 0, rows);
+      auto sorted = any;
+      std::sort(sorted.begin(), sorted.end());
+      const auto half = half_outside(static_cast<std::int64_t>(n), rows);
+      for (const auto& places : {any, sorted, in_runs(any, 50), half}) {
+        for (const WindowOp op : {WindowOp::replace, WindowOp::add}) {
+          update_by_threads<float, std::int32_t>(op, rows, width, places, false, rows);
+          update_by_threads<std::int32_t, std::int64_t>(op, rows, width, places, true, 0);
+        }
+      }
+      update_by_threads<double, std::uint32_t>(WindowOp::add, rows, width, any, false, 0);
+      update_by_threads<std::int16_t, std::int32_t>(WindowOp::add, rows, width, half, false, 0);
+    }
+  }
+}
+
 // out[b, p[b, i]] += u[b, i]: each of a batch has a row, in which places repeat themselves.
 TEST(Windows, OfABatchAreAddedAlikeByAnyNumberOfThreads) {
   for (const auto& [batch, n] :

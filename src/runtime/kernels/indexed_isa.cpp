@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/listed_isa.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 #include "runtime/kernels/pairs_isa.hpp"
 
@@ -337,6 +338,111 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
       use);
 }
 
+/// Dense indices, of which those count that lead to a part of the operand. Blocks that go there as a whole, as sorted
+/// indices do, are not listed.
+template <class Op, class R, class Index>
+void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
+  const std::int64_t num_places = a.starts.last, step = a.step, slice_stride = a.slice_stride;
+  char *const operand = a.operand, *const first = operand + a.part.first * step;
+  const char* const slices = a.slices;
+  Neighbours neighbours;
+  Listed<Index> listed(a.part);
+  const auto flush_as = [&]<class As>() __attribute__((always_inline)) {
+    listed.flush([=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+      Op::template apply<As>(first + place * step, slices + i * slice_stride);
+    });
+  };
+  const auto flush = [&]() __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<Op, AddRow> && !std::is_same_v<WholeOf<R>, R>) {
+      if (num_places >= kManyPlaces && listed.size() >= kBlock && !has_neighbours(listed.places()))
+        return flush_as.template operator()<WholeOf<R>>();
+    }
+    flush_as.template operator()<R>();
+  };
+  for_each_place(
+      n, index, a.starts,
+      [&](std::int64_t i) __attribute__((always_inline)) {
+        const std::int64_t rows = listed.template append<kBlock>(index + i, i);
+        if (rows == kBlock) {
+          listed.drop(rows);
+          flush();
+          return run_block<Op, R>(kBlock, index + i, num_places, neighbours, step, operand,
+                                  slices + i * slice_stride, slice_stride);
+        }
+        if (!listed.has_room(kBlock)) flush();
+        return kBlock;
+      },
+      [&](std::int64_t i, std::int64_t place) {
+        if (!a.part.has(place)) return;
+        flush();
+        Op::template apply<R>(operand + place * step, slices + i * slice_stride);
+      });
+  flush();
+}
+
+// ---- Rows of any number of elements. These are listed, so that they can be fetched beforehand.
+
+inline void fetch(const char* row, std::int64_t bytes) {
+  for (std::int64_t line = 0; line < bytes; line += kernels::kLine) __builtin_prefetch(row + line);
+}
+/// At least kIndexedBytes.
+template <class Op, class T>
+TELAMON_INLINE void update_long(char* to, const char* from, std::int64_t bytes) {
+  if constexpr (std::is_same_v<Op, AddRow>) {
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+    add_elements(bytes / kSize, reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from));
+  } else {
+    constexpr std::int64_t kPiece = simd::kBytes;
+    const auto copy = [=](std::int64_t at) __attribute__((always_inline)) {
+      __builtin_memcpy(to + at, from + at, kPiece);
+    };
+    std::int64_t i = 0;
+    for (; i + kPiece <= bytes; i += kPiece) copy(i);
+    if (i < bytes) copy(bytes - kPiece);
+  }
+}
+template <class Op, class T, class Index>
+void run_long(std::int64_t n, const IndexedArrays& a) {
+  const std::int64_t step = a.step, slice_stride = a.slice_stride, bytes = a.row_bytes;
+  const std::int64_t fetched = bytes < kernels::kFetched ? bytes : kernels::kFetched;
+  char *const operand = a.operand, *const first = operand + a.part.first * step;
+  const char* const slices = a.slices;
+  const auto use = [=](std::int64_t i, std::int64_t place) {
+    if (a.part.has(place))
+      update_long<Op, T>(operand + place * step, slices + i * slice_stride, bytes);
+  };
+  if (a.index_stride != sizeof(Index)) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
+      with_place(index, a.starts, [&](std::int64_t place) { use(i, place); });
+    }
+    return;
+  }
+  Listed<Index> listed(a.part);
+  const auto flush = [&]() __attribute__((always_inline)) {
+    listed.flush_ahead(
+        [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+          fetch(first + place * step, fetched);
+          fetch(slices + i * slice_stride, fetched);
+        },
+        [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+          update_long<Op, T>(first + place * step, slices + i * slice_stride, bytes);
+        });
+  };
+  for_each_place(
+      n, reinterpret_cast<const Index*>(a.indices), a.starts,
+      [&](std::int64_t i) __attribute__((always_inline)) {
+        listed.template append<kBlock>(reinterpret_cast<const Index*>(a.indices) + i, i);
+        if (!listed.has_room(kBlock)) flush();
+        return kBlock;
+      },
+      [&](std::int64_t i, std::int64_t place) {
+        flush();
+        use(i, place);
+      });
+  flush();
+}
+
 // A load of a place waits for the vector that was just stored, and so does what comes after that: the places of many pairs
 // are found first (0.8 of the time of the loop on Zen 5). Of small vectors, which take longer, the processor does so itself.
 constexpr std::int64_t kManyPairs = simd::kBytes > 16 ? 256 : kBlock;
@@ -440,6 +546,7 @@ void run(std::int64_t n, const IndexedArrays& a) {
   constexpr std::int64_t kSize = R::kBytes;
   if (a.index_stride == sizeof(Index)) {
     const auto* index = reinterpret_cast<const Index*>(a.indices);
+    if (!a.part.are_all()) return run_part<Op, R>(n, index, a);
     if constexpr (kSize == sizeof(T)) {  // single elements, most often side by side
       const bool adjacent = a.step == kSize && (a.slice_stride == kSize || a.slice_stride == 0);
       if constexpr (std::is_same_v<Op, AddRow> && std::is_integral_v<T>) {
@@ -460,7 +567,8 @@ void run(std::int64_t n, const IndexedArrays& a) {
   for (std::int64_t i = 0; i < n; ++i) {
     const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
     with_place(index, a.starts, [&](std::int64_t place) {
-      Op::template apply<R>(a.operand + place * a.step, a.slices + i * a.slice_stride);
+      if (a.part.has(place))
+        Op::template apply<R>(a.operand + place * a.step, a.slices + i * a.slice_stride);
     });
   }
 }
@@ -474,7 +582,7 @@ template <class Index>
 constexpr int kMostBytes =
     std::is_same_v<Index, Pair> ? kernels::kPairedBytes : kernels::kIndexedBytes;
 
-/// Of rows of 1 to kMost elements; null for others.
+/// Of rows of 1 to kMost elements.
 template <class Op, class T, class Index, int kMost = kMostBytes<Index> / sizeof(T)>
 kernels::IndexedLoop loop_for(std::int64_t elements) {
   struct Table {
@@ -483,7 +591,13 @@ kernels::IndexedLoop loop_for(std::int64_t elements) {
   static constexpr Table kLoops = []<int... k>(std::integer_sequence<int, k...>) {
     return Table{{kLoopOf<Op, Row<T, k + 1>, Index>...}};
   }(std::make_integer_sequence<int, kMost>());
-  return elements >= 1 && elements <= kMost ? kLoops.of[elements - 1] : nullptr;
+  if (elements >= 1 && elements <= kMost) return kLoops.of[elements - 1];
+  if constexpr (std::is_same_v<Index, Pair>) {
+    return nullptr;
+  } else {
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+    return elements * kSize > kernels::kIndexedBytes ? run_long<Op, T, Index> : nullptr;
+  }
 }
 /// Of whole words, or a single element of fewer bytes.
 template <class Index>

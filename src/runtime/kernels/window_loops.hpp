@@ -34,6 +34,14 @@ using WindowOffsets = void (*)(std::int64_t n, const char* indices, std::int64_t
 using AddRows = void (*)(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
                          char* operand, const char* slices, std::int64_t stride,
                          std::int64_t elements);
+/// Starts along one dimension, from the first on; all of them by default.
+struct Places {
+  std::int64_t first = 0, size = INT64_MAX;
+  bool are_all() const { return size == INT64_MAX; }
+  bool has(std::int64_t place) const {
+    return static_cast<std::uint64_t>(place - first) < static_cast<std::uint64_t>(size);
+  }
+};
 /// Rows of adjacent elements, and where they go in the operand, whose rows are `step` bytes apart.
 struct IndexedArrays {
   const char* indices;
@@ -43,13 +51,16 @@ struct IndexedArrays {
   char* operand;
   const char* slices;
   std::int64_t slice_stride;
+  std::int64_t row_bytes;
   // Of index vectors of two numbers, the same for the second one, which lies beside the first.
   Starts second_starts = {};
   std::int64_t second_step = 0;
+  // Of single indices: those that lead elsewhere are another thread's.
+  Places part = {};
 };
 /// For n indices in order: replaces a row of the operand by one of the slices, or adds that to it.
 using IndexedLoop = void (*)(std::int64_t n, const IndexedArrays& arrays);
-inline constexpr int kIndexedBytes = 64;  ///< of rows for which there are such loops, at most
+inline constexpr int kIndexedBytes = 64;  ///< of rows that have a loop for their size, at most
 /// The same for dense vectors of two indices, of which no place is farther than 2^31 bytes.
 inline constexpr int kPairedBytes = 16;
 

@@ -174,6 +174,14 @@ void prefetch(const Block& block, std::int64_t i) {
   if (block.offsets[ahead] >= 0) __builtin_prefetch(block.operand + block.offsets[ahead]);
 }
 
+/// The windows of a block that are in a part of the operand.
+Block within(Block block, const Places& part) {
+  constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(keep_offsets);
+  kLoops[static_cast<int>(runtime::host_isa())](block.n, part.first, part.size, block.offsets);
+  return block;
+}
+
 /// The windows that are not dropped, by number, and the last one kAhead times more. They are listed first: which ones
 /// are, if not all, is data, and where a thread has a part of the operand about as many are as are not.
 struct Inside {
@@ -326,11 +334,19 @@ IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::size_t compon
 IndexedLoop listed_loop(const Loop& loop, std::int64_t elements) {
   return indexed_loop(loop, DType::i64, 1, elements);
 }
-/// Updates at the places of a block, which are bytes.
-void update_listed(IndexedLoop update, const Block& b) {
+/// Updates at those places of a block, which are bytes, that are in a part of the operand.
+void update_listed(IndexedLoop update, const Block& b, std::int64_t row_bytes,
+                   const Places& part = {}) {
   constexpr Starts kAll{false, INT64_MAX, 0};
-  update(b.n, {reinterpret_cast<const char*>(b.offsets), sizeof b.offsets[0], kAll, 1, b.operand,
-               b.slices, b.slice_stride});
+  update(b.n, {.indices = reinterpret_cast<const char*>(b.offsets),
+               .index_stride = sizeof b.offsets[0],
+               .starts = kAll,
+               .step = 1,
+               .operand = b.operand,
+               .slices = b.slices,
+               .slice_stride = b.slice_stride,
+               .row_bytes = row_bytes,
+               .part = part});
 }
 
 // ---- Other windows -------------------------------------------------------------------------------
@@ -366,7 +382,7 @@ void strided(const Loop& loop, const Block& b, const char* fill, const Adder* ad
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
       if (loop.op == WindowOp::gather)
         with_size(loop.size, [&]<int kSize> { gather_elements<kSize>(at, fill); });
-      else update_listed(update, at);
+      else update_listed(update, at, loop.size);
       at.operand += loop.window[0].operand_stride;
       at.slices += loop.window[0].slice_stride;
     }
@@ -411,9 +427,9 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
 }
 
 /// Rows of a few elements at places along one dimension or two, all in one row: no list of places. False if this is
-/// something else.
+/// something else. Of one dimension, those that go to some places alone.
 bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
-                 const char* indices, const char* slices) {
+                 const char* indices, const char* slices, const Places& part = {}) {
   if (!loop.dense() || loop.components.empty() || loop.counts.size() != 1 ||
       loop.counts[0].operand_stride != 0)
     return false;
@@ -431,23 +447,25 @@ bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* 
                      operand,
                      slices + first * count.slice_stride,
                      count.slice_stride,
+                     loop.elements * loop.size,
                      {loop.clips, second.last, second.wrap},
-                     second.operand_stride});
+                     second.operand_stride,
+                     part});
   return true;
 }
 
-/// Rows of a few elements at the places of a block. False for others, and where threads have different parts of the
-/// operand: there most windows are another's, for which each has a list of its own.
-bool run_indexed(const Loop& loop, const Block& b) {
-  if (!loop.dense() || loop.divisible()) return false;
+/// Rows at those places of a block that are in a part of the operand. False if there is no loop for them.
+bool run_indexed(const Loop& loop, const Block& b, const Places& part) {
+  if (!loop.dense()) return false;
   const IndexedLoop run = listed_loop(loop, loop.elements);
   if (run == nullptr) return false;
-  update_listed(run, b);
+  update_listed(run, b, loop.elements * loop.size, part);
   return true;
 }
 
-void update(const Loop& loop, const Block& b, const Adder& add) {
-  if (run_indexed(loop, b)) return;
+void update(const Loop& loop, const Block& b, const Adder& add, const Places& part = {}) {
+  if (run_indexed(loop, b, part)) return;
+  if (!part.are_all()) return update(loop, within(b, part), add);
   if (!loop.dense()) strided(loop, b, nullptr, &add);
   else if (loop.op == WindowOp::add) dense_add(loop, b, add);
   else dense_replace(loop, b);
@@ -471,6 +489,15 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
                  [&](const Block& b) { update(loop, b, add); });
 }
 
+/// Whether there are loops for rows that go to some places. To list these takes vectors, or too long for short rows.
+bool is_divided_by_places(const Loop& loop) {
+  const std::int64_t least = runtime::host_isa() == runtime::Isa::generic ? kLine : 1;
+  return loop.disjoint && loop.elements * loop.size >= least && loop.dense() &&
+         loop.components.size() == 1 && loop.counts.size() == 1 &&
+         loop.counts[0].operand_stride == 0 &&
+         indexed_loop(loop, loop.index_dtype, 1, loop.elements) != nullptr;
+}
+
 /// Threads share windows that do not meet, and a batch. Else each has a part of the operand and looks at all windows
 /// in their order: the result does not depend on the number of parts, and one for each thread is the least to look at.
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
@@ -485,10 +512,18 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
                      [&](const Block& b) { update(loop, b, add); });
     });
   }
+  const bool by_places = is_divided_by_places(loop);
   const std::int64_t parts =
-      loop.divisible() && !runtime::in_parallel_region()
+      (by_places || loop.divisible()) && !runtime::in_parallel_region()
           ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, runtime::num_threads())
           : 1;
+  if (by_places && parts > 1) {
+    const std::int64_t places = loop.components[0].last + 1;
+    return runtime::parallel_for(parts, [&](std::int64_t part) {
+      const std::int64_t begin = places * part / parts, end = places * (part + 1) / parts;
+      run_indexed(loop, 0, loop.windows, operand, indices, slices, {begin, end - begin});
+    });
+  }
   if (parts == 1 && run_indexed(loop, 0, loop.windows, operand, indices, slices)) return;
   if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
     const std::int64_t size = loop.counts[0].size;
@@ -503,16 +538,10 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
   if (parts == 1)
     return for_each_block(loop, 0, loop.windows, operand, indices, slices,
                           [&](const Block& b) { update(loop, b, add); });
-  constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =
-      TELAMON_BY_ISA(keep_offsets);
-  const auto keep = kLoops[static_cast<int>(runtime::host_isa())];
   const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;
   runtime::parallel_for(parts, [&](std::int64_t part) {
-    const auto apply_part = [&](const Block& all) {
-      Block block = all;
-      const std::int64_t low = part * part_bytes - (block.operand - operand);
-      keep(block.n, low, part_bytes, block.offsets);
-      update(loop, block, add);
+    const auto apply_part = [&](const Block& b) {
+      update(loop, b, add, {part * part_bytes - (b.operand - operand), part_bytes});
     };
     for_each_block(loop, 0, loop.windows, operand, indices, slices, apply_part);
   });

@@ -82,21 +82,6 @@ bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts
   return inside;
 }
 
-/// Adds some of n elements, kBytes at a time; returns how many are left.
-template <int kBytes, class T>
-TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) {
-  typedef T Vector __attribute__((vector_size(kBytes)));
-  constexpr std::int64_t kLanes = kBytes / static_cast<std::int64_t>(sizeof(T));
-  for (; n >= kLanes; n -= kLanes, to += kLanes, from += kLanes) {
-    Vector x, y;
-    __builtin_memcpy(&x, to, sizeof x);
-    __builtin_memcpy(&y, from, sizeof y);
-    x += y;
-    __builtin_memcpy(to, &x, sizeof x);
-  }
-  return n;
-}
-
 template <class T>
 void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
               char* operand, const char* slices, std::int64_t stride, std::int64_t elements) {
@@ -111,9 +96,7 @@ void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* of
     }
     T* to = reinterpret_cast<T*>(operand + offsets[inside[i]]);
     const T* from = reinterpret_cast<const T*>(slices + inside[i] * stride);
-    std::int64_t left = add_vectors<simd::kBytes>(elements, to, from);
-    left = add_vectors<16>(left, to, from);
-    for (; left > 0; --left, ++to, ++from) *to = Add::apply(*to, *from);
+    add_elements(elements, to, from);
   }
 }
 

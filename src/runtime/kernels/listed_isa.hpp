@@ -1,0 +1,100 @@
+// Which of many rows go to a part of an array: that is data, and seldom foreseen, so they are listed first. For *_isa.cpp
+// files only.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "runtime/kernels/cut_isa.hpp"
+#include "runtime/kernels/window_loops.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+/// Rows by number, and the places that they go to, counted from the first one of the part. Indices are in bounds.
+template <class Index>
+class Listed {
+  using U = std::make_unsigned_t<Index>;
+
+ public:
+  explicit Listed(const kernels::Places& part) : first_(static_cast<U>(part.first)) {
+    // What no index reaches counts for nothing.
+    constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<U>::max());
+    const auto first = static_cast<std::uint64_t>(part.first),
+               size = static_cast<std::uint64_t>(part.size);
+    if (first <= kHighest) size_ = static_cast<U>(size < kHighest ? size : kHighest);
+  }
+
+  /// Lists those of kRows rows, from number i on, that go to the part; returns how many.
+  template <std::int64_t kRows>
+  TELAMON_INLINE std::int64_t append(const Index* index, std::int64_t i) {
+    if (count_ == 0) base_ = i;
+    const std::int64_t before = count_;
+    const auto number = static_cast<U>(i - base_);
+    std::int64_t k = 0;
+#if defined(TELAMON_ISA_AVX512) || defined(TELAMON_ISA_AVX2)
+    const Cut<U> cut(size_);
+    RegisterOf<U> numbers{};
+    for (int lane = 0; lane < kLanes<U>; ++lane) numbers[lane] = static_cast<U>(lane);
+    numbers += number;
+    for (; k < kRows; k += kLanes<U>, numbers += static_cast<U>(kLanes<U>)) {
+      const RegisterOf<U> place = load(reinterpret_cast<const U*>(index) + k) - first_;
+      const unsigned mask = cut.below(place);
+      store<U>(places_ + count_, cut.front(place, mask));
+      store<U>(numbers_ + count_, cut.front(numbers, mask));
+      count_ += __builtin_popcount(mask);
+    }
+#endif
+    for (; k < kRows; ++k) {
+      const U place = static_cast<U>(index[k]) - first_;
+      places_[count_] = place;
+      numbers_[count_] = number + static_cast<U>(k);
+      count_ += place < size_ ? 1 : 0;
+    }
+    return count_ - before;
+  }
+  std::int64_t size() const { return count_; }
+  const Index* places() const { return reinterpret_cast<const Index*>(places_); }
+  TELAMON_INLINE void drop(std::int64_t rows) { count_ -= rows; }
+  TELAMON_INLINE bool has_room(std::int64_t rows) const { return count_ + rows <= kMost; }
+
+  /// Calls use(place, number) for what is listed, in its order, and forgets it.
+  template <class Use>
+  TELAMON_INLINE void flush(const Use& use) {
+    const std::int64_t count = count_;
+#pragma GCC unroll 4
+    for (std::int64_t k = 0; k < count; ++k) with(k, use);
+    count_ = 0;
+  }
+  /// The same; calls fetch(place, number) for those that come kAhead later.
+  template <class Fetch, class Use>
+  TELAMON_INLINE void flush_ahead(const Fetch& fetch, const Use& use) {
+    for (std::int64_t k = 0; k < kAhead && k < count_; ++k) with(k, fetch);
+    for (std::int64_t k = 0; k < count_; ++k) {
+      if (k + kAhead < count_) with(k + kAhead, fetch);
+      with(k, use);
+    }
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::int64_t kMost = 512, kAhead = 32;
+  static constexpr std::int64_t kSpare = simd::kBytes / sizeof(U);  // registers are stored whole
+
+  template <class Use>
+  TELAMON_INLINE void with(std::int64_t k, const Use& use) const {
+    use(static_cast<std::int64_t>(places_[k]), base_ + static_cast<std::int64_t>(numbers_[k]));
+  }
+
+  const U first_;
+  U size_ = 0;
+  std::int64_t base_ = 0, count_ = 0;
+  U places_[kMost + kSpare], numbers_[kMost + kSpare];
+};
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
