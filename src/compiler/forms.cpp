@@ -6,6 +6,7 @@
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/executable/program_store.hpp"
 #include "core/element.hpp"
+#include "runtime/native_forms.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -34,6 +35,16 @@ bool converts_small_floats(const Jaxpr& jaxpr, const Eqn& eqn) {
   const bool exact = from == DType::f32 || from == DType::bool_ ||
                      (is_integer(from) && (size_of(from) <= 2 || to == DType::f16));
   return exact && is_converted(to);
+}
+
+/// Whether generated code can call a kernel of the runtime on numbers that it has no loops for itself.
+bool is_native_call(const Jaxpr& jaxpr, const Eqn& eqn) {
+  std::vector<runtime::NativeOperand> operands;
+  for (const Atom& a : eqn.inputs) operands.push_back({jaxpr.aval(a)});
+  return std::all_of(
+             operands.begin(), operands.end(),
+             [](const runtime::NativeOperand& x) { return x.aval.dtype != DType::float0; }) &&
+         runtime::native_call(eqn.primitive->name(), eqn.params, operands);
 }
 
 // Each operand has the result's shape or is a scalar.
@@ -73,7 +84,7 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (std::holds_alternative<Lowering::Ops>(lowering.form)) return Form::ops;
   if (std::holds_alternative<Lowering::Call>(lowering.form)) return Form::host;
   // What does not live in generated code yet is served by the eager kernels.
-  if (!native) return Form::host;
+  if (!native) return is_native_call(jaxpr, eqn) ? Form::kernel : Form::host;
   if (std::holds_alternative<Lowering::Kernel>(lowering.form)) return Form::kernel;
   if (std::holds_alternative<Lowering::Reduction>(lowering.form)) return Form::reduction;
   if (std::holds_alternative<Lowering::Element>(lowering.form)) {

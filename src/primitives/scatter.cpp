@@ -43,6 +43,13 @@ template <Update kUpdate>
 constexpr kernels::WindowOp kOp =
     kUpdate == Update::replace ? kernels::WindowOp::replace : kernels::WindowOp::add;
 
+/// Sums of complex numbers are those of their parts.
+template <Update kUpdate>
+bool has_kernel(DType dtype) {
+  return kUpdate == Update::replace || is_complex(dtype) ||
+         kernels::find_kernel(kernels::Op::add, dtype);
+}
+
 /// Some rows of a scatter, of indices and of updates, in their order.
 template <Update kUpdate>
 class RowScatter {
@@ -107,9 +114,7 @@ Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kUpdate>(p, avals_of(x)).avals[0];
   Array out = copy_to_dense(aval, view_of(x[0]));
   if (x[2].size() == 0) return {out};
-  if (kUpdate == Update::add && !is_complex(aval.dtype) &&
-      !kernels::find_kernel(kernels::Op::add, aval.dtype))
-    missing_rule(scatter_add_p, "impl");
+  if (!has_kernel<kUpdate>(aval.dtype)) missing_rule(scatter_add_p, "impl");
   const View operand = view_of(out), indices = view_of(x[1]), updates = view_of(x[2]);
   const std::int64_t rows = indices.shape[0];
   if (kUpdate == Update::add) {
@@ -128,8 +133,7 @@ template <Update kUpdate>
 std::optional<runtime::NativeCall> native_call(const ScatterParams& p,
                                                std::span<const runtime::NativeOperand> x) {
   const Aval &operand = x[0].aval, &updates = x[2].aval;
-  if (kUpdate == Update::add && !kernels::find_kernel(kernels::Op::add, operand.dtype))
-    return std::nullopt;
+  if (!has_kernel<kUpdate>(operand.dtype)) return std::nullopt;
   auto call = native_windows(kOp<kUpdate>, window_indexing(p, operand.shape, updates.shape),
                              operand, x[1].aval, x[2]);
   if (call) call->buffers = {runtime::NativeCall::kResult, 1, 2};

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "core/element.hpp"
+
 namespace telamon {
 inline namespace v1 {
 
@@ -216,8 +218,9 @@ constinit const runtime::NamedFunction kNativeWindows{"telamon_native_windows", 
 std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
                                                   const Aval& operand, const Aval& indices,
                                                   const runtime::NativeOperand& slices) {
-  constexpr std::int64_t kWorthwhile = 64;  // elements
-  if (slices.aval.size() < kWorthwhile) return std::nullopt;
+  constexpr std::int64_t kWorthwhile = 64;  // elements, where there are loops
+  const bool loops = !is_complex(operand.dtype) && !is_small_float(operand.dtype);
+  if (loops && slices.aval.size() < kWorthwhile) return std::nullopt;
   const auto dense = [](const Aval& a) {
     return kernels::contiguous_view(nullptr, a.dtype, a.shape);
   };

@@ -250,5 +250,33 @@ TEST(SmallFloats, OfOneElementAndOfNone) {
   }
 }
 
+// Sums at places are of 16 bits each time: what is added to a large number one by one is lost, and all at once would
+// not be. Rows of every kind of loop: one element, a few, many; few updates and many.
+TEST(SmallFloats, AreAddedAtPlacesOneAfterTheOther) {
+  for (const DType dtype : kSmall) {
+    const double large = dtype == DType::f16 ? 2048 : 256;
+    for (const std::int64_t width : {1, 3, 70}) {
+      for (const std::int64_t n : {3, 5000}) {
+        // Dense, as programs take them.
+        const auto numbers = [dtype](const Shape& shape, double value) {
+          const auto size = static_cast<std::size_t>(shape.num_elements());
+          return reshape(Array(std::vector<double>(size, value)), shape).astype(dtype);
+        };
+        const Array x = numbers({3, width}, large), u = numbers({n, width}, 1), at = arange(n) % 2;
+        const Compiled e = check(
+            [](std::span<const Array> a) {
+              return Arrays{a[0].at(a[1]).add(a[2]), a[0].at(a[1]).set(a[2])};
+            },
+            {x, at, u});
+        EXPECT_TRUE(array_equal(x.at(at).add(u), x)) << width << " x " << n;
+        EXPECT_THAT(e->text("plan"), Not(HasSubstr("call scatter")));
+        const Array sums = zeros({3, width}, dtype).at(at).add(u);
+        const double most = std::min(large, static_cast<double>((n + 1) / 2));
+        EXPECT_EQ(sums.at(0, width - 1).get().astype(DType::f64).item<double>(), most);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -477,7 +477,9 @@ void emit_form(KernelContext& k) {
     out.emplace_back(aval.shape, aval.dtype, buffer(k.step.writes[i]));
   }
   k.gen.set_lanes(1, 1);
-  if (k.plan.emit.native_kernels && emit_native(k, eqn, in, out)) return;
+  // 16-bit floats and complex numbers are what kernels of the runtime alone know (form_of).
+  const bool native = k.plan.emit.native_kernels || !is_native(in[0].dtype());
+  if (native && emit_native(k, eqn, in, out)) return;
   std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
 }
 

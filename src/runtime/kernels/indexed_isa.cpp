@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/kernels/halves_isa.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/listed_isa.hpp"
 #include "runtime/kernels/loop_isa.hpp"
@@ -52,7 +53,8 @@ struct Row {
   TELAMON_INLINE void add(const char* from) {
     Vector y;
     __builtin_memcpy(&y, from, sizeof y);
-    first += y;
+    if constexpr (kIsSmallFloat<T>) first = add_halves(first, y);  // of one
+    else first += y;
     rest.add(from + kRestAt);
   }
 };
@@ -385,12 +387,19 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
 inline void fetch(const char* row, std::int64_t bytes) {
   for (std::int64_t line = 0; line < bytes; line += kernels::kLine) __builtin_prefetch(row + line);
 }
-/// At least kIndexedBytes.
+/// Copies are of kIndexedBytes at least.
 template <class Op, class T>
 TELAMON_INLINE void update_long(char* to, const char* from, std::int64_t bytes) {
   if constexpr (std::is_same_v<Op, AddRow>) {
     constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-    add_elements(bytes / kSize, reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from));
+    T* const x = reinterpret_cast<T*>(to);
+    const T* const y = reinterpret_cast<const T*>(from);
+    if constexpr (kIsSmallFloat<T>) {
+      TELAMON_INDEPENDENT
+      for (std::int64_t i = 0; i < bytes / kSize; ++i) x[i] = add_halves(x[i], y[i]);
+    } else {
+      add_elements(bytes / kSize, x, y);
+    }
   } else {
     constexpr std::int64_t kPiece = simd::kBytes;
     const auto copy = [=](std::int64_t at) __attribute__((always_inline)) {
@@ -582,7 +591,13 @@ template <class Index>
 constexpr int kMostBytes =
     std::is_same_v<Index, Pair> ? kernels::kPairedBytes : kernels::kIndexedBytes;
 
-/// Of rows of 1 to kMost elements.
+/// Null for pairs of indices.
+template <class Op, class T, class Index>
+constexpr kernels::IndexedLoop kLongLoop = run_long<Op, T, Index>;
+template <class Op, class T>
+constexpr kernels::IndexedLoop kLongLoop<Op, T, Pair> = nullptr;
+
+/// One for each number of elements up to kMost, and one for more.
 template <class Op, class T, class Index, int kMost = kMostBytes<Index> / sizeof(T)>
 kernels::IndexedLoop loop_for(std::int64_t elements) {
   struct Table {
@@ -591,17 +606,12 @@ kernels::IndexedLoop loop_for(std::int64_t elements) {
   static constexpr Table kLoops = []<int... k>(std::integer_sequence<int, k...>) {
     return Table{{kLoopOf<Op, Row<T, k + 1>, Index>...}};
   }(std::make_integer_sequence<int, kMost>());
-  if (elements >= 1 && elements <= kMost) return kLoops.of[elements - 1];
-  if constexpr (std::is_same_v<Index, Pair>) {
-    return nullptr;
-  } else {
-    constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-    return elements * kSize > kernels::kIndexedBytes ? run_long<Op, T, Index> : nullptr;
-  }
+  return elements <= kMost ? kLoops.of[elements - 1] : kLongLoop<Op, T, Index>;
 }
-/// Of whole words, or a single element of fewer bytes.
+/// Of whole words, of a single element of fewer bytes, and of many bytes.
 template <class Index>
 kernels::IndexedLoop replace_for(std::int64_t bytes) {
+  if (bytes > kernels::kIndexedBytes) return kLongLoop<ReplaceRow, std::uint8_t, Index>;
   if (bytes % 4 == 0) return loop_for<ReplaceRow, std::uint32_t, Index>(bytes / 4);
   if (bytes == 2) return loop_for<ReplaceRow, std::uint16_t, Index, 1>(1);
   return bytes == 1 ? loop_for<ReplaceRow, std::uint8_t, Index, 1>(1) : nullptr;
@@ -617,6 +627,8 @@ kernels::IndexedLoop add_for(DType dtype, std::int64_t elements) {
     case DType::u32: return loop_for<AddRow, std::uint32_t, Index, 1>(elements);
     case DType::i64:
     case DType::u64: return loop_for<AddRow, std::uint64_t, Index, 1>(elements);
+    case DType::f16: return loop_for<AddRow, Half, Index, 1>(elements);
+    case DType::bf16: return loop_for<AddRow, BFloat16, Index, 1>(elements);
     case DType::f32: return loop_for<AddRow, float, Index>(elements);
     case DType::f64: return loop_for<AddRow, double, Index>(elements);
     default: return nullptr;
