@@ -371,7 +371,7 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
           return run_block<Op, R>(kBlock, index + i, num_places, neighbours, step, operand,
                                   slices + i * slice_stride, slice_stride);
         }
-        if (!listed.has_room(kBlock)) flush();
+        if (!listed.has_room(kBlock, i + kBlock)) flush();
         return kBlock;
       },
       [&](std::int64_t i, std::int64_t place) {
@@ -442,7 +442,7 @@ void run_long(std::int64_t n, const IndexedArrays& a) {
       n, reinterpret_cast<const Index*>(a.indices), a.starts,
       [&](std::int64_t i) __attribute__((always_inline)) {
         listed.template append<kBlock>(reinterpret_cast<const Index*>(a.indices) + i, i);
-        if (!listed.has_room(kBlock)) flush();
+        if (!listed.has_room(kBlock, i + kBlock)) flush();
         return kBlock;
       },
       [&](std::int64_t i, std::int64_t place) {

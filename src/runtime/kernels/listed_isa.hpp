@@ -58,7 +58,10 @@ class Listed {
   std::int64_t size() const { return count_; }
   const Index* places() const { return reinterpret_cast<const Index*>(places_); }
   TELAMON_INLINE void drop(std::int64_t rows) { count_ -= rows; }
-  TELAMON_INLINE bool has_room(std::int64_t rows) const { return count_ + rows <= kMost; }
+  /// For so many rows from number i on. Numbers that are far apart would not fit.
+  TELAMON_INLINE bool has_room(std::int64_t rows, std::int64_t i) const {
+    return count_ + rows <= kMost && i - base_ < kFarthest;
+  }
 
   /// Calls use(place, number) for what is listed, in its order, and forgets it.
   template <class Use>
@@ -80,7 +83,7 @@ class Listed {
   }
 
  private:
-  static constexpr std::int64_t kMost = 512, kAhead = 32;
+  static constexpr std::int64_t kMost = 512, kAhead = 32, kFarthest = std::int64_t{1} << 31;
   static constexpr std::int64_t kSpare = simd::kBytes / sizeof(U);  // registers are stored whole
 
   template <class Use>
