@@ -38,13 +38,13 @@ bool converts_small_floats(const Jaxpr& jaxpr, const Eqn& eqn) {
 }
 
 /// Whether generated code can call a kernel of the runtime on numbers that it has no loops for itself.
-bool is_native_call(const Jaxpr& jaxpr, const Eqn& eqn) {
+bool is_native_call(const Jaxpr& jaxpr, const Eqn& eqn, const Lowering& lowering) {
+  if (!std::holds_alternative<Lowering::Kernel>(lowering.form) || !is_own_operation(*eqn.primitive))
+    return false;
   std::vector<runtime::NativeOperand> operands;
   for (const Atom& a : eqn.inputs) operands.push_back({jaxpr.aval(a)});
-  return std::all_of(
-             operands.begin(), operands.end(),
-             [](const runtime::NativeOperand& x) { return x.aval.dtype != DType::float0; }) &&
-         runtime::native_call(eqn.primitive->name(), eqn.params, operands);
+  if (operands[0].aval.dtype == DType::float0) return false;  // which has no bytes
+  return runtime::native_call(eqn.primitive->name(), eqn.params, operands).has_value();
 }
 
 // Each operand has the result's shape or is a scalar.
@@ -84,7 +84,7 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (std::holds_alternative<Lowering::Ops>(lowering.form)) return Form::ops;
   if (std::holds_alternative<Lowering::Call>(lowering.form)) return Form::host;
   // What does not live in generated code yet is served by the eager kernels.
-  if (!native) return is_native_call(jaxpr, eqn) ? Form::kernel : Form::host;
+  if (!native) return is_native_call(jaxpr, eqn, lowering) ? Form::kernel : Form::host;
   if (std::holds_alternative<Lowering::Kernel>(lowering.form)) return Form::kernel;
   if (std::holds_alternative<Lowering::Reduction>(lowering.form)) return Form::reduction;
   if (std::holds_alternative<Lowering::Element>(lowering.form)) {

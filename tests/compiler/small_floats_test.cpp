@@ -256,7 +256,7 @@ TEST(SmallFloats, AreAddedAtPlacesOneAfterTheOther) {
   for (const DType dtype : kSmall) {
     const double large = dtype == DType::f16 ? 2048 : 256;
     for (const std::int64_t width : {1, 3, 70}) {
-      for (const std::int64_t n : {3, 5000}) {
+      for (const std::int64_t n : {3, 20000}) {  // more than 2 MB, which threads share
         // Dense, as programs take them.
         const auto numbers = [dtype](const Shape& shape, double value) {
           const auto size = static_cast<std::size_t>(shape.num_elements());
@@ -268,8 +268,14 @@ TEST(SmallFloats, AreAddedAtPlacesOneAfterTheOther) {
               return Arrays{a[0].at(a[1]).add(a[2]), a[0].at(a[1]).set(a[2])};
             },
             {x, at, u});
+        expect_same_for_any_number_of_threads(e, {x, at, u});
         EXPECT_TRUE(array_equal(x.at(at).add(u), x)) << width << " x " << n;
         EXPECT_THAT(e->text("plan"), Not(HasSubstr("call scatter")));
+        // There is no other loop for them.
+        const Jaxpr sum = stage(
+            [](std::span<const Array> a) { return Arrays{a[0].at(a[1]).add(a[2])}; }, {x, at, u});
+        const Compiled without = compile(sum, {.disabled = {"native_kernels"}});
+        expect_equal(execute(without, {x, at, u})[0], x, 0, "without native_kernels");
         const Array sums = zeros({3, width}, dtype).at(at).add(u);
         const double most = std::min(large, static_cast<double>((n + 1) / 2));
         EXPECT_EQ(sums.at(0, width - 1).get().astype(DType::f64).item<double>(), most);

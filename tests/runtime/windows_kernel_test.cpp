@@ -584,6 +584,45 @@ TEST(Windows, OfLongDimensionsTakeIndicesForWhatTheyAre) {
   munmap(mapped, 2 * kBytes);
 }
 
+// Neither are places beyond what an index counts to listed as others, nor is the highest of 32 bits left out.
+TEST(Windows, OfLongDimensionsAreNotTakenForOthersByAnyThread) {
+  constexpr std::size_t kRows = 6'000'000'000;
+  void* const mapped = mmap(nullptr, kRows, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) GTEST_SKIP() << "no address space for an array of 6 GB";
+  auto* const operand = static_cast<std::uint8_t*>(mapped);
+  const auto run = [&]<class Index>(const std::vector<Index>& index) {
+    WindowLoop loop;
+    loop.op = WindowOp::add;
+    loop.disjoint = true;
+    loop.dtype = DType::u8;
+    loop.index_dtype = dtype_of<Index>;
+    const auto n = static_cast<std::int64_t>(index.size());
+    loop.operand_bytes = static_cast<std::int64_t>(kRows);
+    loop.counts = {{n, sizeof(Index), 0, 0}};  // one over and over
+    loop.components = {{0, 1, static_cast<std::int64_t>(kRows) - 1, 0}};
+    loop.window = {{1, 1, 1}};
+    std::uint8_t one = 1;
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand),
+                         reinterpret_cast<const char*>(index.data()), reinterpret_cast<char*>(&one),
+                         nullptr);
+  };
+  const WithThreads scope(2);
+  std::vector<std::int32_t> low(1 << 21, 5);
+  low[3] = INT32_MAX;
+  run(low);
+  EXPECT_EQ(operand[5], static_cast<std::uint8_t>((1 << 21) - 1));
+  EXPECT_EQ(operand[INT32_MAX], 1);
+  EXPECT_EQ(operand[5 + (std::size_t{1} << 32)], 0);
+  std::vector<std::uint32_t> high(1 << 21, UINT32_MAX);
+  high[7] = 6;
+  run(high);
+  EXPECT_EQ(operand[UINT32_MAX], static_cast<std::uint8_t>((1 << 21) - 1));
+  EXPECT_EQ(operand[6], 1);
+  munmap(mapped, kRows);
+}
+
 TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
   const std::int64_t rows = 500, width = 64, n = 40000;
   const auto index = some_indices(static_cast<std::size_t>(n), 0, 500);
@@ -607,26 +646,30 @@ TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
 // indices lead and however they follow each other.
 template <class T, class Index>
 void update_by_threads(WindowOp op, std::int64_t rows, std::int64_t width,
-                       const std::vector<std::int32_t>& places, bool clips, std::int64_t wrap) {
+                       const std::vector<std::int32_t>& places, bool clips, std::int64_t wrap,
+                       std::int64_t index_step = 1) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
   const auto n = static_cast<std::int64_t>(places.size());
   const std::int64_t step = width + width % 3;  // in elements
-  const std::vector<Index> index(places.begin(), places.end());
+  std::vector<Index> index(static_cast<std::size_t>(n * index_step), Index(1));
+  for (std::int64_t i = 0; i < n; ++i)
+    index[static_cast<std::size_t>(i * index_step)] =
+        static_cast<Index>(places[static_cast<std::size_t>(i)]);
   WindowLoop loop = rows_of_table(op, rows, width, n, clips);
   loop.dtype = dtype_of<T>;
   loop.index_dtype = dtype_of<Index>;
   loop.operand_bytes = rows * step * kSize;
-  loop.counts = {{n, sizeof(Index), width * kSize, 0}};
+  loop.counts = {{n, index_step * static_cast<std::int64_t>(sizeof(Index)), width * kSize, 0}};
   loop.components = {{0, step * kSize, rows - 1, wrap}};
   loop.window = {{width, kSize, kSize}};
   loop.disjoint = true;
   std::vector<T> updates(static_cast<std::size_t>(n * width));
   for (std::size_t i = 0; i < updates.size(); ++i)
-    updates[i] = T(1000) / static_cast<T>(i % 97 + 1);
+    updates[i] = static_cast<T>(T(120) / static_cast<T>(i % 97 + 1));
   const std::vector<T> start(static_cast<std::size_t>(rows * step + 5), T(3));
   std::vector<T> want = start;
   for (std::int64_t i = 0; i < n; ++i) {
-    auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i)]);
+    auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i * index_step)]);
     if (place < 0) place += wrap;
     if (clips) place = std::clamp<std::int64_t>(place, 0, rows - 1);
     if (place < 0 || place >= rows) continue;
@@ -657,7 +700,8 @@ TEST(Windows, AreSharedOutAmongThreadsByWhereTheyGo) {
       auto sorted = any;
       std::sort(sorted.begin(), sorted.end());
       const auto half = half_outside(static_cast<std::int64_t>(n), rows);
-      for (const auto& places : {any, sorted, in_runs(any, 50), half}) {
+      const auto from_the_end = some_indices(n, -rows, rows);
+      for (const auto& places : {any, sorted, in_runs(any, 50), half, from_the_end}) {
         for (const WindowOp op : {WindowOp::replace, WindowOp::add}) {
           update_by_threads<float, std::int32_t>(op, rows, width, places, false, rows);
           update_by_threads<std::int32_t, std::int64_t>(op, rows, width, places, true, 0);
@@ -665,8 +709,66 @@ TEST(Windows, AreSharedOutAmongThreadsByWhereTheyGo) {
       }
       update_by_threads<double, std::uint32_t>(WindowOp::add, rows, width, any, false, 0);
       update_by_threads<std::int16_t, std::int32_t>(WindowOp::add, rows, width, half, false, 0);
+      update_by_threads<std::int16_t, std::int32_t>(WindowOp::replace, rows, width, half, true, 0);
+      update_by_threads<std::uint8_t, std::int64_t>(WindowOp::replace, rows, 4 * width + 1,
+                                                    from_the_end, false, rows);
+      update_by_threads<float, std::int32_t>(WindowOp::add, rows, width, half, false, 0, 2);
     }
   }
+}
+
+/// Of windows that are no rows at places of one dimension each thread has a part of the operand's bytes.
+template <class Index>
+void expect_alike_by_threads(WindowLoop loop, const std::vector<std::int32_t>& places,
+                             std::size_t elements, const std::string& what) {
+  const std::vector<Index> index(places.begin(), places.end());
+  loop.index_dtype = dtype_of<Index>;
+  loop.operand_bytes = static_cast<std::int64_t>(elements * sizeof(float));
+  loop.disjoint = true;
+  std::size_t updates = 1;
+  for (const auto& c : loop.counts) updates *= static_cast<std::size_t>(c.size);
+  for (const auto& e : loop.window) updates *= static_cast<std::size_t>(e.size);
+  ASSERT_GT(updates * sizeof(float), 1U << 20) << "one thread is enough for them";
+  std::vector<float> slices(updates);
+  for (std::size_t i = 0; i < updates; ++i) slices[i] = 1.0f / static_cast<float>(i % 977 + 1);
+  for (const WindowOp op : {WindowOp::replace, WindowOp::add}) {
+    loop.op = op;
+    const auto numbers = loop.numbers();
+    std::vector<float> first;
+    for (const int threads : {1, 2, 5}) {
+      const WithThreads scope(threads);
+      std::vector<float> got(elements, 2.0f);
+      kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
+                           reinterpret_cast<const char*>(index.data()),
+                           reinterpret_cast<char*>(slices.data()), nullptr);
+      if (threads == 1) first = got;
+      EXPECT_EQ(std::count(got.begin(), got.end(), 2.0f) == std::ssize(got), false) << what;
+      EXPECT_EQ(got, first) << what << ", " << threads << " threads";
+    }
+  }
+}
+TEST(Windows, OfOtherKindsAreSharedOutByWhereTheyBegin) {
+  const std::int64_t width = 20, row = width * 4, n = 20000, rows = 300;
+  const auto places = some_indices(2 * static_cast<std::size_t>(n), -20, 320);
+  WindowLoop loop;
+  loop.window = {{width, 4, 4}};
+  loop.counts = {{4, n, n / 4 * row, rows * row}, {n / 4, 4, row, 0}};
+  loop.components = {{0, row, rows - 1, rows}};
+  expect_alike_by_threads<std::int32_t>(loop, places, 4 * rows * width, "a batch");
+  loop.counts = {{n, 8, row, 0}};
+  loop.components = {{0, 30 * row, 39, 0}, {4, row, 29, 30}};
+  auto pairs = places;
+  for (auto& x : pairs) x = std::abs(x) % 33;
+  expect_alike_by_threads<std::int32_t>(loop, pairs, 40 * 30 * width, "pairs of indices");
+  loop.counts = {{n, 1, row, 0}};
+  loop.components = {{0, row, 99, 0}};
+  auto bytes = places;
+  for (auto& x : bytes) x = x % 120;
+  expect_alike_by_threads<std::int8_t>(loop, bytes, 100 * width, "indices of 8 bits");
+  loop.counts = {{n, 4, row, 0}};
+  loop.components = {{0, 4, rows - 1, 0}};
+  loop.window = {{width, rows * 4, 4}};
+  expect_alike_by_threads<std::int32_t>(loop, places, rows * width, "columns");
 }
 
 // out[b, p[b, i]] += u[b, i]: each of a batch has a row, in which places repeat themselves.

@@ -8,6 +8,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/index_space.hpp"
+#include "core/check.hpp"
 #include "runtime/native_forms.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
@@ -478,8 +479,9 @@ void emit_form(KernelContext& k) {
   }
   k.gen.set_lanes(1, 1);
   // 16-bit floats and complex numbers are what kernels of the runtime alone know (form_of).
-  const bool native = k.plan.emit.native_kernels || !is_native(in[0].dtype());
-  if (native && emit_native(k, eqn, in, out)) return;
+  const bool has_loops = is_native(out[0].dtype());
+  if ((k.plan.emit.native_kernels || !has_loops) && emit_native(k, eqn, in, out)) return;
+  TELAMON_CHECK(has_loops, "such numbers are for kernels of the runtime");
   std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
 }
 

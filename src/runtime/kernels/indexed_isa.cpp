@@ -1,4 +1,4 @@
-// Updates of a few adjacent elements at places that indices along one dimension name, or two, or a list, for one
+// Updates of rows of adjacent elements at places that indices along one dimension name, or two, or a list, for one
 // instruction set.
 #include <bit>
 #include <limits>
@@ -156,8 +156,10 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
                                    const kernels::Starts& starts, const UseBlock& use_block,
                                    const Use& use) {
   using Unsigned = std::make_unsigned_t<Index>;
-  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
-  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
+  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on. So many places as
+  // u32 has numbers would not be counted by it (Listed).
+  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) -
+                            (std::is_signed_v<Index> ? 0 : 1);
   const auto known = static_cast<std::uint64_t>(starts.last);
   const auto last = static_cast<Unsigned>(known < kHighest ? known : kHighest);
   std::int64_t i = 0;
@@ -374,10 +376,9 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
         if (!listed.has_room(kBlock, i + kBlock)) flush();
         return kBlock;
       },
-      [&](std::int64_t i, std::int64_t place) {
-        if (!a.part.has(place)) return;
-        flush();
-        Op::template apply<R>(operand + place * step, slices + i * slice_stride);
+      [&](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
+        listed.append_one(place, i);
+        if (!listed.has_room(kBlock, i + 1)) flush();
       });
   flush();
 }
@@ -387,46 +388,58 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
 inline void fetch(const char* row, std::int64_t bytes) {
   for (std::int64_t line = 0; line < bytes; line += kernels::kLine) __builtin_prefetch(row + line);
 }
-/// Copies are of kIndexedBytes at least.
-template <class Op, class T>
-TELAMON_INLINE void update_long(char* to, const char* from, std::int64_t bytes) {
-  if constexpr (std::is_same_v<Op, AddRow>) {
-    constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-    T* const x = reinterpret_cast<T*>(to);
-    const T* const y = reinterpret_cast<const T*>(from);
-    if constexpr (kIsSmallFloat<T>) {
-      TELAMON_INDEPENDENT
-      for (std::int64_t i = 0; i < bytes / kSize; ++i) x[i] = add_halves(x[i], y[i]);
-    } else {
-      add_elements(bytes / kSize, x, y);
-    }
+/// By pieces as large as the row allows, of which the last may overlap the one before it.
+template <std::int64_t kPiece = simd::kBytes>
+TELAMON_INLINE void copy_row(char* to, const char* from, std::int64_t bytes) {
+  if (kPiece > 1 && bytes < kPiece) {
+    if constexpr (kPiece > 1) copy_row<kPiece / 2>(to, from, bytes);
+    return;
+  }
+  const auto copy = [=](std::int64_t at) __attribute__((always_inline)) {
+    __builtin_memcpy(to + at, from + at, kPiece);
+  };
+  std::int64_t i = 0;
+  for (; i + kPiece <= bytes; i += kPiece) copy(i);
+  if (i < bytes) copy(bytes - kPiece);
+}
+/// Adds some of n elements, kBytes at a time; returns how many are left.
+template <int kBytes, class T>
+TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr auto kCount = static_cast<std::int64_t>(kBytes / sizeof(T));
+  for (; n >= kCount; n -= kCount, to += kCount, from += kCount) {
+    Vector x, y;
+    __builtin_memcpy(&x, to, sizeof x);
+    __builtin_memcpy(&y, from, sizeof y);
+    x += y;
+    __builtin_memcpy(to, &x, sizeof x);
+  }
+  return n;
+}
+template <class T>
+TELAMON_INLINE void add_row(T* to, const T* from, std::int64_t n) {
+  if constexpr (kIsSmallFloat<T>) {
+    TELAMON_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) to[i] = add_halves(to[i], from[i]);
   } else {
-    constexpr std::int64_t kPiece = simd::kBytes;
-    const auto copy = [=](std::int64_t at) __attribute__((always_inline)) {
-      __builtin_memcpy(to + at, from + at, kPiece);
-    };
-    std::int64_t i = 0;
-    for (; i + kPiece <= bytes; i += kPiece) copy(i);
-    if (i < bytes) copy(bytes - kPiece);
+    std::int64_t left = add_vectors<simd::kBytes>(n, to, from);
+    left = add_vectors<16>(left, to, from);
+    for (; left > 0; --left, ++to, ++from) *to = Add::apply(*to, *from);
   }
 }
+template <class Op, class T>
+TELAMON_INLINE void update_row(char* to, const char* from, std::int64_t bytes) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  if constexpr (std::is_same_v<Op, ReplaceRow>) copy_row(to, from, bytes);
+  else add_row(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), bytes / kSize);
+}
+
 template <class Op, class T, class Index>
 void run_long(std::int64_t n, const IndexedArrays& a) {
   const std::int64_t step = a.step, slice_stride = a.slice_stride, bytes = a.row_bytes;
   const std::int64_t fetched = bytes < kernels::kFetched ? bytes : kernels::kFetched;
-  char *const operand = a.operand, *const first = operand + a.part.first * step;
+  char* const first = a.operand + a.part.first * step;
   const char* const slices = a.slices;
-  const auto use = [=](std::int64_t i, std::int64_t place) {
-    if (a.part.has(place))
-      update_long<Op, T>(operand + place * step, slices + i * slice_stride, bytes);
-  };
-  if (a.index_stride != sizeof(Index)) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
-      with_place(index, a.starts, [&](std::int64_t place) { use(i, place); });
-    }
-    return;
-  }
   Listed<Index> listed(a.part);
   const auto flush = [&]() __attribute__((always_inline)) {
     listed.flush_ahead(
@@ -435,20 +448,27 @@ void run_long(std::int64_t n, const IndexedArrays& a) {
           fetch(slices + i * slice_stride, fetched);
         },
         [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
-          update_long<Op, T>(first + place * step, slices + i * slice_stride, bytes);
+          update_row<Op, T>(first + place * step, slices + i * slice_stride, bytes);
         });
   };
-  for_each_place(
-      n, reinterpret_cast<const Index*>(a.indices), a.starts,
-      [&](std::int64_t i) __attribute__((always_inline)) {
-        listed.template append<kBlock>(reinterpret_cast<const Index*>(a.indices) + i, i);
-        if (!listed.has_room(kBlock, i + kBlock)) flush();
-        return kBlock;
-      },
-      [&](std::int64_t i, std::int64_t place) {
-        flush();
-        use(i, place);
-      });
+  const auto use = [&](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
+    listed.append_one(place, i);
+    if (!listed.has_room(kBlock, i + 1)) flush();
+  };
+  if (a.index_stride == sizeof(Index)) {
+    const auto* const index = reinterpret_cast<const Index*>(a.indices);
+    const auto use_block = [&](std::int64_t i) __attribute__((always_inline)) {
+      listed.template append<kBlock>(index + i, i);
+      if (!listed.has_room(kBlock, i + kBlock)) flush();
+      return kBlock;
+    };
+    for_each_place(n, index, a.starts, use_block, use);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
+      with_place(index, a.starts, [&](std::int64_t place) { use(i, place); });
+    }
+  }
   flush();
 }
 
@@ -555,7 +575,7 @@ void run(std::int64_t n, const IndexedArrays& a) {
   constexpr std::int64_t kSize = R::kBytes;
   if (a.index_stride == sizeof(Index)) {
     const auto* index = reinterpret_cast<const Index*>(a.indices);
-    if (!a.part.are_all()) return run_part<Op, R>(n, index, a);
+    if (!are_all(a.part)) return run_part<Op, R>(n, index, a);
     if constexpr (kSize == sizeof(T)) {  // single elements, most often side by side
       const bool adjacent = a.step == kSize && (a.slice_stride == kSize || a.slice_stride == 0);
       if constexpr (std::is_same_v<Op, AddRow> && std::is_integral_v<T>) {
@@ -576,7 +596,7 @@ void run(std::int64_t n, const IndexedArrays& a) {
   for (std::int64_t i = 0; i < n; ++i) {
     const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
     with_place(index, a.starts, [&](std::int64_t place) {
-      if (a.part.has(place))
+      if (has(a.part, place))
         Op::template apply<R>(a.operand + place * a.step, a.slices + i * a.slice_stride);
     });
   }
@@ -591,13 +611,14 @@ template <class Index>
 constexpr int kMostBytes =
     std::is_same_v<Index, Pair> ? kernels::kPairedBytes : kernels::kIndexedBytes;
 
-/// Null for pairs of indices.
+/// Null for pairs of indices. What is replaced are bytes, whatever they stand for.
 template <class Op, class T, class Index>
-constexpr kernels::IndexedLoop kLongLoop = run_long<Op, T, Index>;
+constexpr kernels::IndexedLoop kLongLoop =
+    run_long<Op, std::conditional_t<std::is_same_v<Op, ReplaceRow>, std::uint8_t, T>, Index>;
 template <class Op, class T>
 constexpr kernels::IndexedLoop kLongLoop<Op, T, Pair> = nullptr;
 
-/// One for each number of elements up to kMost, and one for more.
+/// One for each number of elements from 1 to kMost, and one for more.
 template <class Op, class T, class Index, int kMost = kMostBytes<Index> / sizeof(T)>
 kernels::IndexedLoop loop_for(std::int64_t elements) {
   struct Table {
@@ -608,13 +629,12 @@ kernels::IndexedLoop loop_for(std::int64_t elements) {
   }(std::make_integer_sequence<int, kMost>());
   return elements <= kMost ? kLoops.of[elements - 1] : kLongLoop<Op, T, Index>;
 }
-/// Of whole words, of a single element of fewer bytes, and of many bytes.
+/// Of whole words, of a single element of fewer bytes, and of others.
 template <class Index>
 kernels::IndexedLoop replace_for(std::int64_t bytes) {
-  if (bytes > kernels::kIndexedBytes) return kLongLoop<ReplaceRow, std::uint8_t, Index>;
   if (bytes % 4 == 0) return loop_for<ReplaceRow, std::uint32_t, Index>(bytes / 4);
   if (bytes == 2) return loop_for<ReplaceRow, std::uint16_t, Index, 1>(1);
-  return bytes == 1 ? loop_for<ReplaceRow, std::uint8_t, Index, 1>(1) : nullptr;
+  return loop_for<ReplaceRow, std::uint8_t, Index, 1>(bytes);
 }
 template <class Index>
 kernels::IndexedLoop add_for(DType dtype, std::int64_t elements) {

@@ -32,9 +32,6 @@
   const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);  \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::WindowOffsets                \
       telamon_##isa##_window_offsets(telamon::DType index_dtype);                                 \
-  extern "C"                                                                                      \
-      __attribute__((visibility("hidden"))) telamon::kernels::AddRows telamon_##isa##_add_rows(   \
-          telamon::DType dtype);                                                                  \
   /* null where there is no loop for such index vectors, or rows of so many such elements */      \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::IndexedLoop                  \
       telamon_##isa##_indexed_loop(telamon::kernels::WindowOp op, telamon::DType index_dtype,     \

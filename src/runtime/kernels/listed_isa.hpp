@@ -13,21 +13,30 @@ inline namespace v1 {
 namespace {
 namespace loops {
 
-/// Rows by number, and the places that they go to, counted from the first one of the part. Indices are in bounds.
+TELAMON_INLINE bool are_all(const kernels::Places& part) { return part.size == INT64_MAX; }
+TELAMON_INLINE bool has(const kernels::Places& part, std::int64_t place) {
+  return static_cast<std::uint64_t>(place - part.first) < static_cast<std::uint64_t>(part.size);
+}
+
+/// Rows by number, and the places that they go to, counted from the first one of the part.
 template <class Index>
 class Listed {
   using U = std::make_unsigned_t<Index>;
 
  public:
-  explicit Listed(const kernels::Places& part) : first_(static_cast<U>(part.first)) {
-    // What no index reaches counts for nothing.
-    constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<U>::max());
-    const auto first = static_cast<std::uint64_t>(part.first),
-               size = static_cast<std::uint64_t>(part.size);
-    if (first <= kHighest) size_ = static_cast<U>(size < kHighest ? size : kHighest);
+  explicit Listed(const kernels::Places& part) : part_(part), first_(static_cast<U>(part.first)) {
+    // As many as indices reach: others would be near the first ones again.
+    constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
+    if (part.first >= 0 && static_cast<std::uint64_t>(part.first) > kHighest) return;
+    const std::uint64_t reached = kHighest - static_cast<std::uint64_t>(part.first),
+                        size = static_cast<std::uint64_t>(part.size);
+    constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<U>::max());
+    const std::uint64_t known = reached < kMostPlaces ? reached + 1 : kMostPlaces;
+    size_ = static_cast<U>(size < known ? size : known);
   }
 
-  /// Lists those of kRows rows, from number i on, that go to the part; returns how many.
+  /// Lists those of kRows rows, from number i on, that go to the part; returns how many. All indices are places as they
+  /// are; none of type u32 is the highest number.
   template <std::int64_t kRows>
   TELAMON_INLINE std::int64_t append(const Index* index, std::int64_t i) {
     if (count_ == 0) base_ = i;
@@ -55,6 +64,13 @@ class Listed {
     }
     return count_ - before;
   }
+  /// Row number i, if its place is in the part.
+  TELAMON_INLINE void append_one(std::int64_t place, std::int64_t i) {
+    if (count_ == 0) base_ = i;
+    places_[count_] = static_cast<U>(place - part_.first);
+    numbers_[count_] = static_cast<U>(i - base_);
+    count_ += has(part_, place) ? 1 : 0;
+  }
   std::int64_t size() const { return count_; }
   const Index* places() const { return reinterpret_cast<const Index*>(places_); }
   TELAMON_INLINE void drop(std::int64_t rows) { count_ -= rows; }
@@ -71,19 +87,19 @@ class Listed {
     for (std::int64_t k = 0; k < count; ++k) with(k, use);
     count_ = 0;
   }
-  /// The same; calls fetch(place, number) for those that come kAhead later.
+  /// The same; calls fetch(place, number) for those that come kLater later.
   template <class Fetch, class Use>
   TELAMON_INLINE void flush_ahead(const Fetch& fetch, const Use& use) {
-    for (std::int64_t k = 0; k < kAhead && k < count_; ++k) with(k, fetch);
+    for (std::int64_t k = 0; k < kLater && k < count_; ++k) with(k, fetch);
     for (std::int64_t k = 0; k < count_; ++k) {
-      if (k + kAhead < count_) with(k + kAhead, fetch);
+      if (k + kLater < count_) with(k + kLater, fetch);
       with(k, use);
     }
     count_ = 0;
   }
 
  private:
-  static constexpr std::int64_t kMost = 512, kAhead = 32, kFarthest = std::int64_t{1} << 31;
+  static constexpr std::int64_t kMost = 512, kLater = 32, kFarthest = std::int64_t{1} << 31;
   static constexpr std::int64_t kSpare = simd::kBytes / sizeof(U);  // registers are stored whole
 
   template <class Use>
@@ -91,6 +107,7 @@ class Listed {
     use(static_cast<std::int64_t>(places_[k]), base_ + static_cast<std::int64_t>(numbers_[k]));
   }
 
+  const kernels::Places part_;
   const U first_;
   U size_ = 0;
   std::int64_t base_ = 0, count_ = 0;

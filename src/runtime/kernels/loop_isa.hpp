@@ -131,28 +131,6 @@ struct Xor {
   template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a ^ b); }
 };
 
-/// Adds some of n elements, kBytes at a time; returns how many are left.
-template <int kBytes, class T>
-TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) {
-  typedef T Vector __attribute__((vector_size(kBytes)));
-  constexpr std::int64_t kLanes = kBytes / static_cast<std::int64_t>(sizeof(T));
-  for (; n >= kLanes; n -= kLanes, to += kLanes, from += kLanes) {
-    Vector x, y;
-    __builtin_memcpy(&x, to, sizeof x);
-    __builtin_memcpy(&y, from, sizeof y);
-    x += y;
-    __builtin_memcpy(to, &x, sizeof x);
-  }
-  return n;
-}
-/// to[i] += from[i]
-template <class T>
-TELAMON_INLINE void add_elements(std::int64_t n, T* to, const T* from) {
-  std::int64_t left = add_vectors<simd::kBytes>(n, to, from);
-  left = add_vectors<16>(left, to, from);
-  for (; left > 0; --left, ++to, ++from) *to = Add::apply(*to, *from);
-}
-
 }  // namespace loops
 }  // namespace
 }  // namespace v1

@@ -29,18 +29,9 @@ struct Starts {
 /// is dropped, and negative for good.
 using WindowOffsets = void (*)(std::int64_t n, const char* indices, std::int64_t stride,
                                const Starts& starts, std::int64_t step, std::int64_t* offsets);
-/// Adds slices of a few adjacent elements, which are `stride` bytes apart, to the operand at offsets >= 0: those whose
-/// numbers are in `inside`, in order. kAhead more numbers follow there, whose places are fetched beforehand.
-using AddRows = void (*)(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
-                         char* operand, const char* slices, std::int64_t stride,
-                         std::int64_t elements);
-/// Starts along one dimension, from the first on; all of them by default.
+/// Places of an operand, in its rows or in bytes: those from the first on; all of them by default.
 struct Places {
   std::int64_t first = 0, size = INT64_MAX;
-  bool are_all() const { return size == INT64_MAX; }
-  bool has(std::int64_t place) const {
-    return static_cast<std::uint64_t>(place - first) < static_cast<std::uint64_t>(size);
-  }
 };
 /// Rows of adjacent elements, and where they go in the operand, whose rows are `step` bytes apart.
 struct IndexedArrays {

@@ -13,8 +13,7 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
-constexpr std::int64_t kFewAdjacent = 64;         // elements, for which calls take longer than sums
+constexpr std::int64_t kChunkBytes = 512 * 1024;    // worth a chunk of their own
 constexpr std::int64_t kDisjoint = 1, kUnique = 2;  // what is known of windows
 
 /// What numbers() wrote.
@@ -48,7 +47,7 @@ struct Loop {
     for (const auto& c : counts) windows *= c.size;
     for (const auto& e : window) elements *= e.size;
   }
-  /// Whether threads may share the windows of a scatter by where they begin in the operand.
+  /// Whether windows that are not rows at places (loop_by_index) are worth sharing by where they begin in the operand.
   bool divisible() const { return disjoint && elements * size >= 64; }
   /// Where different windows may begin: in each part of a batch, wherever the components lead.
   std::int64_t places() const {
@@ -182,41 +181,6 @@ Block within(Block block, const Places& part) {
   return block;
 }
 
-/// The windows that are not dropped, by number, and the last one kAhead times more. They are listed first: which ones
-/// are, if not all, is data, and where a thread has a part of the operand about as many are as are not.
-struct Inside {
-  explicit Inside(const Block& block) {
-    std::int64_t any_bit = 0;  // the sign's, where one is dropped
-    for (std::int64_t i = 0; i < block.n; ++i) {
-      any_bit |= block.offsets[i];
-      list[i] = static_cast<std::int32_t>(i);
-    }
-    if (any_bit >= 0) n = block.n;
-    for (std::int64_t i = 0; any_bit < 0 && i < block.n; ++i) {
-      list[n] = static_cast<std::int32_t>(i);
-      n += block.offsets[i] >= 0 ? 1 : 0;
-    }
-    if (n > 0) std::fill_n(list + n, kAhead, list[n - 1]);
-  }
-  std::int64_t n = 0;
-  std::int32_t list[kWindows + kAhead];
-};
-
-/// Calls visit(operand, slice) for the windows that are not dropped.
-template <class Visit>
-void for_each_inside(const Block& block, std::int64_t bytes, const Visit& visit) {
-  const std::int64_t lines = std::min(bytes, kFetched);
-  const Inside inside(block);
-  for (std::int64_t i = 0; i < inside.n; ++i) {
-    const std::int64_t at = inside.list[i], ahead = inside.list[i + kAhead];
-    for (std::int64_t line = 0; line < lines; line += kLine) {
-      __builtin_prefetch(block.operand + block.offsets[ahead] + line);
-      __builtin_prefetch(block.slices + ahead * block.slice_stride + line);
-    }
-    visit(block.operand + block.offsets[at], block.slices + at * block.slice_stride);
-  }
-}
-
 // ---- Windows of adjacent elements ----------------------------------------------------------------
 
 /// From kSize to 2 kSize bytes, as two pieces that may overlap.
@@ -285,19 +249,9 @@ void dense_gather(const Loop& loop, const Block& b, const char* fill) {
     else fill_run(fill, loop.size, loop.elements, to, loop.size);
   }
 }
-void dense_replace(const Loop& loop, const Block& b) {
-  const std::int64_t bytes = loop.elements * loop.size;
-  for_each_inside(b, bytes, [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
-}
-
 struct Adder {
-  explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {
-    constexpr decltype(&telamon_generic_add_rows) kLoops[runtime::kNumIsas] =
-        TELAMON_BY_ISA(add_rows);
-    rows = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
-  }
+  explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {}
   Kernel kernel;
-  AddRows rows;  // null: by the kernel
 
   void run(std::int64_t n, char* to, std::int64_t to_stride, const char* from,
            std::int64_t from_stride) const {
@@ -306,21 +260,6 @@ struct Adder {
     kernel(n, operands, strides, to, to_stride, nullptr);
   }
 };
-void dense_add(const Loop& loop, const Block& b, const Adder& add) {
-  if (add.rows != nullptr && loop.elements <= kFewAdjacent) {
-    const Inside inside(b);
-    return add.rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
-                    loop.elements);
-  }
-  for_each_inside(b, loop.elements * loop.size, [&](char* to, const char* from) {
-    if (add.rows == nullptr) {
-      add.run(loop.elements, to, loop.size, from, loop.size);
-    } else {
-      const char* operands[] = {to, from};
-      add.kernel.loop(loop.elements, operands, to, nullptr);
-    }
-  });
-}
 
 /// For index vectors of so many components; null for gathers, and where there is no such loop.
 IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::size_t components,
@@ -330,23 +269,20 @@ IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::size_t compon
   return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, components, loop.dtype,
                                                        elements);
 }
-/// For updates at the places of a block.
-IndexedLoop listed_loop(const Loop& loop, std::int64_t elements) {
-  return indexed_loop(loop, DType::i64, 1, elements);
-}
-/// Updates at those places of a block, which are bytes, that are in a part of the operand.
-void update_listed(IndexedLoop update, const Block& b, std::int64_t row_bytes,
+/// Updates of rows of so many elements at those places of a block, which are bytes, that are in a part of the operand.
+void update_listed(const Loop& loop, const Block& b, std::int64_t elements,
                    const Places& part = {}) {
   constexpr Starts kAll{false, INT64_MAX, 0};
-  update(b.n, {.indices = reinterpret_cast<const char*>(b.offsets),
-               .index_stride = sizeof b.offsets[0],
-               .starts = kAll,
-               .step = 1,
-               .operand = b.operand,
-               .slices = b.slices,
-               .slice_stride = b.slice_stride,
-               .row_bytes = row_bytes,
-               .part = part});
+  const IndexedLoop run = indexed_loop(loop, DType::i64, 1, elements);
+  run(b.n, {.indices = reinterpret_cast<const char*>(b.offsets),
+            .index_stride = sizeof b.offsets[0],
+            .starts = kAll,
+            .step = 1,
+            .operand = b.operand,
+            .slices = b.slices,
+            .slice_stride = b.slice_stride,
+            .row_bytes = elements * loop.size,
+            .part = part});
 }
 
 // ---- Other windows -------------------------------------------------------------------------------
@@ -376,13 +312,12 @@ bool goes_by_places(const Loop& loop) {
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  const IndexedLoop update = listed_loop(loop, 1);
-  if (goes_by_places(loop) && (loop.op == WindowOp::gather || update != nullptr)) {
+  if (goes_by_places(loop)) {
     Block at = b;
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
       if (loop.op == WindowOp::gather)
         with_size(loop.size, [&]<int kSize> { gather_elements<kSize>(at, fill); });
-      else update_listed(update, at, loop.size);
+      else update_listed(loop, at, 1);
       at.operand += loop.window[0].operand_stride;
       at.slices += loop.window[0].slice_stride;
     }
@@ -426,49 +361,38 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
-/// Rows of a few elements at places along one dimension or two, all in one row: no list of places. False if this is
-/// something else. Of one dimension, those that go to some places alone.
-bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
-                 const char* indices, const char* slices, const Places& part = {}) {
+/// The loop for rows at places along one dimension or two, all in one row: no list of places. Null for something else.
+IndexedLoop loop_by_index(const Loop& loop) {
   if (!loop.dense() || loop.components.empty() || loop.counts.size() != 1 ||
       loop.counts[0].operand_stride != 0)
-    return false;
-  const WindowLoop::Count& count = loop.counts[0];
+    return nullptr;
   const std::size_t components = loop.components.size();
-  if (components > 1 && !PairedComponents(loop, count).exist) return false;
-  const IndexedLoop run = indexed_loop(loop, loop.index_dtype, components, loop.elements);
-  if (run == nullptr) return false;
+  if (components > 1 && !PairedComponents(loop, loop.counts[0]).exist) return nullptr;
+  return indexed_loop(loop, loop.index_dtype, components, loop.elements);
+}
+/// Of these rows some. Of one dimension, those that go to a part of its places.
+void run_by_index(IndexedLoop run, const Loop& loop, std::int64_t first, std::int64_t last,
+                  char* operand, const char* indices, const char* slices, const Places& part = {}) {
+  const WindowLoop::Count& count = loop.counts[0];
   WindowLoop::Component c = loop.components.front(), second = loop.components.back();
   if (second.index_offset < c.index_offset) std::swap(c, second);
-  run(last - first, {indices + first * count.index_stride + c.index_offset,
-                     count.index_stride,
-                     {loop.clips, c.last, c.wrap},
-                     c.operand_stride,
-                     operand,
-                     slices + first * count.slice_stride,
-                     count.slice_stride,
-                     loop.elements * loop.size,
-                     {loop.clips, second.last, second.wrap},
-                     second.operand_stride,
-                     part});
-  return true;
-}
-
-/// Rows at those places of a block that are in a part of the operand. False if there is no loop for them.
-bool run_indexed(const Loop& loop, const Block& b, const Places& part) {
-  if (!loop.dense()) return false;
-  const IndexedLoop run = listed_loop(loop, loop.elements);
-  if (run == nullptr) return false;
-  update_listed(run, b, loop.elements * loop.size, part);
-  return true;
+  run(last - first, {.indices = indices + first * count.index_stride + c.index_offset,
+                     .index_stride = count.index_stride,
+                     .starts = {loop.clips, c.last, c.wrap},
+                     .step = c.operand_stride,
+                     .operand = operand,
+                     .slices = slices + first * count.slice_stride,
+                     .slice_stride = count.slice_stride,
+                     .row_bytes = loop.elements * loop.size,
+                     .second_starts = {loop.clips, second.last, second.wrap},
+                     .second_step = second.operand_stride,
+                     .part = part});
 }
 
 void update(const Loop& loop, const Block& b, const Adder& add, const Places& part = {}) {
-  if (run_indexed(loop, b, part)) return;
-  if (!part.are_all()) return update(loop, within(b, part), add);
-  if (!loop.dense()) strided(loop, b, nullptr, &add);
-  else if (loop.op == WindowOp::add) dense_add(loop, b, add);
-  else dense_replace(loop, b);
+  if (loop.dense()) return update_listed(loop, b, loop.elements, part);
+  if (part.size < INT64_MAX) return update(loop, within(b, part), add);
+  strided(loop, b, nullptr, &add);
 }
 
 /// Some of a batch, each of which has a part of the operand for itself.
@@ -479,23 +403,24 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
   Loop one = loop;
   one.counts = loop.counts.subspan(1);
   one.windows = loop.windows / batch.size;
-  for (; first < last && one.windows >= kMany; ++first) {
-    if (!run_indexed(one, 0, one.windows, operand + first * batch.operand_stride,
-                     indices + first * batch.index_stride, slices + first * batch.slice_stride))
-      break;
+  const IndexedLoop by_index = one.windows >= kMany ? loop_by_index(one) : nullptr;
+  for (; first < last && by_index != nullptr; ++first) {
+    run_by_index(by_index, one, 0, one.windows, operand + first * batch.operand_stride,
+                 indices + first * batch.index_stride, slices + first * batch.slice_stride);
   }
   const Adder add(loop);
   for_each_block(loop, first * one.windows, last * one.windows, operand, indices, slices,
                  [&](const Block& b) { update(loop, b, add); });
 }
 
-/// Whether there are loops for rows that go to some places. To list these takes vectors, or too long for short rows.
+/// Whether threads share these rows by their places. Without vectors, to list them takes longer than short rows do; and
+/// each thread reads all lines of short rows, which is slow where they come from far.
 bool is_divided_by_places(const Loop& loop) {
-  const std::int64_t least = runtime::host_isa() == runtime::Isa::generic ? kLine : 1;
-  return loop.disjoint && loop.elements * loop.size >= least && loop.dense() &&
-         loop.components.size() == 1 && loop.counts.size() == 1 &&
-         loop.counts[0].operand_stride == 0 &&
-         indexed_loop(loop, loop.index_dtype, 1, loop.elements) != nullptr;
+  constexpr std::int64_t kNear = std::int64_t{8} << 20;
+  const std::int64_t bytes = loop.elements * loop.size;
+  const bool short_ones =
+      runtime::host_isa() != runtime::Isa::generic && loop.windows * bytes <= kNear;
+  return loop.disjoint && loop.components.size() == 1 && (bytes >= kLine || short_ones);
 }
 
 /// Threads share windows that do not meet, and a batch. Else each has a part of the operand and looks at all windows
@@ -504,27 +429,32 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
   constexpr std::int64_t kUpdates = 16384;  // worth a chunk
   const std::int64_t each = loop.elements * loop.size;
   // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
+  const IndexedLoop by_index = loop_by_index(loop);
   if (loop.disjoint && loop.unique && loop.windows <= loop.places()) {
     return in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
-      if (run_indexed(loop, first, last, operand, indices, slices)) return;
+      if (by_index != nullptr)
+        return run_by_index(by_index, loop, first, last, operand, indices, slices);
       const Adder add(loop);
       for_each_block(loop, first, last, operand, indices, slices,
                      [&](const Block& b) { update(loop, b, add); });
     });
   }
-  const bool by_places = is_divided_by_places(loop);
+  const bool by_places = by_index != nullptr && is_divided_by_places(loop);
+  const std::int64_t places = by_places ? loop.components[0].last + 1 : loop.operand_bytes;
+  const std::int64_t worthwhile = loop.windows * each / kChunkBytes;
   const std::int64_t parts =
       (by_places || loop.divisible()) && !runtime::in_parallel_region()
-          ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, runtime::num_threads())
+          ? std::max<std::int64_t>(
+                std::min<std::int64_t>({worthwhile, places, runtime::num_threads()}), 1)
           : 1;
   if (by_places && parts > 1) {
-    const std::int64_t places = loop.components[0].last + 1;
     return runtime::parallel_for(parts, [&](std::int64_t part) {
       const std::int64_t begin = places * part / parts, end = places * (part + 1) / parts;
-      run_indexed(loop, 0, loop.windows, operand, indices, slices, {begin, end - begin});
+      run_by_index(by_index, loop, 0, loop.windows, operand, indices, slices, {begin, end - begin});
     });
   }
-  if (parts == 1 && run_indexed(loop, 0, loop.windows, operand, indices, slices)) return;
+  if (parts == 1 && by_index != nullptr)
+    return run_by_index(by_index, loop, 0, loop.windows, operand, indices, slices);
   if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
     const std::int64_t size = loop.counts[0].size;
     const std::int64_t grain =

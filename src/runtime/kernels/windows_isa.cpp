@@ -1,4 +1,4 @@
-// Places of windows, and sums of windows of adjacent elements, for one instruction set.
+// Places of windows, for one instruction set.
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 #include "runtime/kernels/pairs_isa.hpp"
@@ -82,24 +82,6 @@ bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts
   return inside;
 }
 
-template <class T>
-void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
-              char* operand, const char* slices, std::int64_t stride, std::int64_t elements) {
-  using namespace kernels;
-  const auto bytes = elements * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t fetched = bytes < kFetched ? bytes : kFetched;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t ahead = inside[i + kAhead];
-    for (std::int64_t line = 0; line < fetched; line += kLine) {
-      __builtin_prefetch(operand + offsets[ahead] + line);
-      __builtin_prefetch(slices + ahead * stride + line);
-    }
-    T* to = reinterpret_cast<T*>(operand + offsets[inside[i]]);
-    const T* from = reinterpret_cast<const T*>(slices + inside[i] * stride);
-    add_elements(elements, to, from);
-  }
-}
-
 }  // namespace loops
 }  // namespace
 }  // namespace v1
@@ -132,21 +114,5 @@ extern "C" void TELAMON_ISA_SYMBOL(keep_offsets)(std::int64_t n, std::int64_t lo
   for (std::int64_t i = 0; i < n; ++i) {
     const bool here = static_cast<std::uint64_t>(offsets[i]) - first < size;
     offsets[i] = here ? offsets[i] : telamon::kernels::kOutside;
-  }
-}
-extern "C" telamon::kernels::AddRows TELAMON_ISA_SYMBOL(add_rows)(telamon::DType dtype) {
-  using namespace telamon::loops;  // NOLINT: this is their C face
-  switch (dtype) {
-    case telamon::DType::i8:
-    case telamon::DType::u8: return add_rows<std::uint8_t>;
-    case telamon::DType::i16:
-    case telamon::DType::u16: return add_rows<std::uint16_t>;
-    case telamon::DType::i32:
-    case telamon::DType::u32: return add_rows<std::uint32_t>;
-    case telamon::DType::i64:
-    case telamon::DType::u64: return add_rows<std::uint64_t>;
-    case telamon::DType::f32: return add_rows<float>;
-    case telamon::DType::f64: return add_rows<double>;
-    default: return nullptr;
   }
 }
