@@ -277,7 +277,8 @@ TEST(SmallFloats, AreAddedAtPlacesOneAfterTheOther) {
         const Compiled without = compile(sum, {.disabled = {"native_kernels"}});
         expect_equal(execute(without, {x, at, u})[0], x, 0, "without native_kernels");
         const Array sums = zeros({3, width}, dtype).at(at).add(u);
-        const double most = std::min(large, static_cast<double>((n + 1) / 2));
+        const std::int64_t there = (n + 1) / 2;
+        const double most = std::min(large, static_cast<double>(there));
         EXPECT_EQ(sums.at(0, width - 1).get().astype(DType::f64).item<double>(), most);
       }
     }
