@@ -149,17 +149,16 @@ TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const
 constexpr std::int64_t kBlock = 32;  // indices that are looked at together
 
 /// For dense indices in their order: calls use_block(i) for kBlock of them that are all in bounds as they are, as most
-/// are, which costs one look at all of them at once, and which says how many it used, maybe more; use(i, place) for each
-/// of the others that has a place.
-template <class Index, class UseBlock, class Use>
-TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
+/// are, which costs one look at all of them at once, and which says how many it used, maybe more; use_others(i, count) for
+/// the others, kBlock at most.
+template <class Index, class UseBlock, class UseOthers>
+TELAMON_INLINE void for_each_block(std::int64_t n, const Index* index,
                                    const kernels::Starts& starts, const UseBlock& use_block,
-                                   const Use& use) {
+                                   const UseOthers& use_others) {
   using Unsigned = std::make_unsigned_t<Index>;
-  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on. So many places as
-  // u32 has numbers would not be counted by it (Listed).
+  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
   constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) -
-                            (std::is_signed_v<Index> ? 0 : 1);
+                            (std::is_signed_v<Index> ? 0 : 1);  // and is not kNowhere
   const auto known = static_cast<std::uint64_t>(starts.last);
   const auto last = static_cast<Unsigned>(known < kHighest ? known : kHighest);
   std::int64_t i = 0;
@@ -173,10 +172,42 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
       i += use_block(i);
       continue;
     }
-    for (const std::int64_t end = i + kBlock; i < end; ++i)
-      with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
+    use_others(i, kBlock);
+    i += kBlock;
   }
-  for (; i < n; ++i) with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
+  if (i < n) use_others(i, n - i);
+}
+/// The same; calls use(i, place) for each of the others that has a place.
+template <class Index, class UseBlock, class Use>
+TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
+                                   const kernels::Starts& starts, const UseBlock& use_block,
+                                   const Use& use) {
+  const auto use_others = [&](std::int64_t first,
+                              std::int64_t count) __attribute__((always_inline)) {
+    for (std::int64_t i = first; i < first + count; ++i)
+      with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
+  };
+  for_each_block(n, index, starts, use_block, use_others);
+}
+
+/// Lists those of `count` rows, kBlock at most, that go to the part, whatever their indices are.
+template <class Index>
+TELAMON_INLINE void list_any(Listed<Index>& listed, const Index* index, std::int64_t i,
+                             std::int64_t count, const kernels::Starts& starts) {
+  constexpr auto kMost = static_cast<std::int64_t>(INT32_MAX);
+  if (std::is_same_v<Index, std::int32_t> && count == kBlock && starts.last < kMost &&
+      starts.wrap <= kMost) {
+    const auto last = static_cast<Index>(starts.last), wrap = static_cast<Index>(starts.wrap);
+    Index places[kBlock];
+    for (std::int64_t k = 0; k < kBlock; ++k)
+      places[k] = place_of<Index>(index[i + k], starts.clips, last, wrap);
+    listed.template append<kBlock>(places, i);
+    return;
+  }
+  for (const std::int64_t end = i + count; i < end; ++i) {
+    const auto start = static_cast<std::int64_t>(index[i]);
+    listed.append_one(place_of(start, starts.clips, starts.last, starts.wrap), i);
+  }
 }
 
 // What goes to one place over and over, as sorted segments do, waits in memory for the sum before it to come back: so
@@ -357,13 +388,16 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
     });
   };
   const auto flush = [&]() __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<Op, AddRow> && !std::is_same_v<WholeOf<R>, R>) {
-      if (num_places >= kManyPlaces && listed.size() >= kBlock && !has_neighbours(listed.places()))
-        return flush_as.template operator()<WholeOf<R>>();
+    if constexpr (std::is_same_v<Op, AddRow>) {
+      if constexpr (!std::is_same_v<WholeOf<R>, R>) {
+        if (num_places >= kManyPlaces && listed.size() >= kBlock &&
+            !has_neighbours(listed.places()))
+          return flush_as.template operator()<WholeOf<R>>();
+      }
     }
     flush_as.template operator()<R>();
   };
-  for_each_place(
+  for_each_block(
       n, index, a.starts,
       [&](std::int64_t i) __attribute__((always_inline)) {
         const std::int64_t rows = listed.template append<kBlock>(index + i, i);
@@ -376,9 +410,9 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
         if (!listed.has_room(kBlock, i + kBlock)) flush();
         return kBlock;
       },
-      [&](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
-        listed.append_one(place, i);
-        if (!listed.has_room(kBlock, i + 1)) flush();
+      [&](std::int64_t i, std::int64_t count) __attribute__((always_inline)) {
+        list_any(listed, index, i, count, a.starts);
+        if (!listed.has_room(kBlock, i + count)) flush();
       });
   flush();
 }
@@ -441,32 +475,39 @@ void run_long(std::int64_t n, const IndexedArrays& a) {
   char* const first = a.operand + a.part.first * step;
   const char* const slices = a.slices;
   Listed<Index> listed(a.part);
+  const auto update = [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+    update_row<Op, T>(first + place * step, slices + i * slice_stride, bytes);
+  };
   const auto flush = [&]() __attribute__((always_inline)) {
+    if (bytes <= kernels::kIndexedBytes) return listed.flush(update);
     listed.flush_ahead(
         [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
           fetch(first + place * step, fetched);
           fetch(slices + i * slice_stride, fetched);
         },
-        [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
-          update_row<Op, T>(first + place * step, slices + i * slice_stride, bytes);
-        });
+        update);
   };
-  const auto use = [&](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
-    listed.append_one(place, i);
-    if (!listed.has_room(kBlock, i + 1)) flush();
-  };
+  const auto use_others = [&](const Index* index, std::int64_t i, std::int64_t count)
+                              __attribute__((always_inline)) {
+                                list_any(listed, index, i, count, a.starts);
+                                if (!listed.has_room(kBlock, i + count)) flush();
+                              };
   if (a.index_stride == sizeof(Index)) {
     const auto* const index = reinterpret_cast<const Index*>(a.indices);
-    const auto use_block = [&](std::int64_t i) __attribute__((always_inline)) {
-      listed.template append<kBlock>(index + i, i);
-      if (!listed.has_room(kBlock, i + kBlock)) flush();
-      return kBlock;
-    };
-    for_each_place(n, index, a.starts, use_block, use);
+    for_each_block(
+        n, index, a.starts,
+        [&](std::int64_t i) __attribute__((always_inline)) {
+          listed.template append<kBlock>(index + i, i);
+          if (!listed.has_room(kBlock, i + kBlock)) flush();
+          return kBlock;
+        },
+        [&](std::int64_t i, std::int64_t count) { use_others(index, i, count); });
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
-      with_place(index, a.starts, [&](std::int64_t place) { use(i, place); });
+      const auto start = static_cast<std::int64_t>(index);
+      listed.append_one(place_of(start, a.starts.clips, a.starts.last, a.starts.wrap), i);
+      if (!listed.has_room(kBlock, i + 1)) flush();
     }
   }
   flush();

@@ -15,8 +15,12 @@ namespace loops {
 
 TELAMON_INLINE bool are_all(const kernels::Places& part) { return part.size == INT64_MAX; }
 TELAMON_INLINE bool has(const kernels::Places& part, std::int64_t place) {
-  return static_cast<std::uint64_t>(place - part.first) < static_cast<std::uint64_t>(part.size);
+  return static_cast<std::uint64_t>(place) - static_cast<std::uint64_t>(part.first) <
+         static_cast<std::uint64_t>(part.size);
 }
+
+/// The place of a row that is dropped: of all numbers the highest, if they had no signs.
+template <class Index> constexpr Index kNowhere = static_cast<Index>(~Index{0});
 
 /// Rows by number, and the places that they go to, counted from the first one of the part.
 template <class Index>
@@ -25,18 +29,17 @@ class Listed {
 
  public:
   explicit Listed(const kernels::Places& part) : part_(part), first_(static_cast<U>(part.first)) {
-    // As many as indices reach: others would be near the first ones again.
-    constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
-    if (part.first >= 0 && static_cast<std::uint64_t>(part.first) > kHighest) return;
-    const std::uint64_t reached = kHighest - static_cast<std::uint64_t>(part.first),
+    // As many as indices reach: others would be near the first ones again. The highest number is none (kNowhere).
+    constexpr auto kReached = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) +
+                              (std::is_signed_v<Index> ? 1 : 0);
+    if (part.first >= 0 && static_cast<std::uint64_t>(part.first) >= kReached) return;
+    const std::uint64_t reached = kReached - static_cast<std::uint64_t>(part.first),
                         size = static_cast<std::uint64_t>(part.size);
-    constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<U>::max());
-    const std::uint64_t known = reached < kMostPlaces ? reached + 1 : kMostPlaces;
-    size_ = static_cast<U>(size < known ? size : known);
+    size_ = static_cast<U>(size < reached ? size : reached);
   }
 
-  /// Lists those of kRows rows, from number i on, that go to the part; returns how many. All indices are places as they
-  /// are; none of type u32 is the highest number.
+  /// Lists those of kRows rows, from number i on, that go to the part; returns how many. All are places as they are, or
+  /// kNowhere.
   template <std::int64_t kRows>
   TELAMON_INLINE std::int64_t append(const Index* index, std::int64_t i) {
     if (count_ == 0) base_ = i;
@@ -64,15 +67,21 @@ class Listed {
     }
     return count_ - before;
   }
-  /// Row number i, if its place is in the part.
+  /// Row number i, if it has a place, of 0 and more, in the part.
   TELAMON_INLINE void append_one(std::int64_t place, std::int64_t i) {
     if (count_ == 0) base_ = i;
     places_[count_] = static_cast<U>(place - part_.first);
     numbers_[count_] = static_cast<U>(i - base_);
-    count_ += has(part_, place) ? 1 : 0;
+    count_ += (place >= 0) & has(part_, place) ? 1 : 0;
   }
   std::int64_t size() const { return count_; }
   const Index* places() const { return reinterpret_cast<const Index*>(places_); }
+  TELAMON_INLINE std::int64_t place(std::int64_t k) const {
+    return static_cast<std::int64_t>(places_[k]);
+  }
+  TELAMON_INLINE std::int64_t number(std::int64_t k) const {
+    return base_ + static_cast<std::int64_t>(numbers_[k]);
+  }
   TELAMON_INLINE void drop(std::int64_t rows) { count_ -= rows; }
   /// For so many rows from number i on. Numbers that are far apart would not fit.
   TELAMON_INLINE bool has_room(std::int64_t rows, std::int64_t i) const {
@@ -104,7 +113,7 @@ class Listed {
 
   template <class Use>
   TELAMON_INLINE void with(std::int64_t k, const Use& use) const {
-    use(static_cast<std::int64_t>(places_[k]), base_ + static_cast<std::int64_t>(numbers_[k]));
+    use(place(k), number(k));
   }
 
   const kernels::Places part_;

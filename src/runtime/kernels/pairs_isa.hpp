@@ -1,4 +1,4 @@
-// Places of index vectors of two numbers, for one instruction set. For *_isa.cpp only.
+// Places of indices, and of index vectors of two numbers, for one instruction set. For *_isa.cpp only.
 #pragma once
 
 #include "runtime/kernels/loop_isa.hpp"
@@ -7,6 +7,14 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 namespace loops {
+
+/// The place of an index, or -1 where it is dropped. No branch.
+template <class Wide>
+TELAMON_INLINE Wide place_of(Wide start, bool clips, Wide last, Wide wrap) {
+  start += start < 0 ? wrap : 0;
+  const Wide low = start < 0 ? 0 : start, place = low > last ? last : low;
+  return !clips & (place != start) ? -1 : place;
+}
 
 /// What comparisons of whole vectors make.
 typedef std::uint64_t Bits __attribute__((vector_size(simd::kBytes)));

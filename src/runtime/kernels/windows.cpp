@@ -413,14 +413,37 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
                  [&](const Block& b) { update(loop, b, add); });
 }
 
+/// Whether most rows go where those four before them go, from some that are looked at: one thread adds these in a
+/// register, and each of several would have to look at every run.
+bool come_in_runs(const Loop& loop, const char* indices) {
+  constexpr std::int64_t kLooks = 32, kApart = 4;
+  const std::int64_t stride = loop.counts[0].index_stride;
+  const char* const first = indices + loop.components[0].index_offset;
+  std::int64_t differ = 0;
+  for (std::int64_t look = 0; look < kLooks; ++look) {
+    const char* const at = first + (loop.windows - kApart) * look / kLooks * stride;
+    differ += std::memcmp(at, at + kApart * stride, size_of(loop.index_dtype)) != 0 ? 1 : 0;
+  }
+  return 2 * differ <= kLooks;
+}
 /// Whether threads share these rows by their places. Without vectors, to list them takes longer than short rows do; and
 /// each thread reads all lines of short rows, which is slow where they come from far.
-bool is_divided_by_places(const Loop& loop) {
+bool is_divided_by_places(const Loop& loop, const char* indices) {
   constexpr std::int64_t kNear = std::int64_t{8} << 20;
   const std::int64_t bytes = loop.elements * loop.size;
-  const bool short_ones =
-      runtime::host_isa() != runtime::Isa::generic && loop.windows * bytes <= kNear;
-  return loop.disjoint && loop.components.size() == 1 && (bytes >= kLine || short_ones);
+  if (!loop.disjoint || loop.components.size() != 1) return false;
+  return bytes >= kLine ||
+         (runtime::host_isa() != runtime::Isa::generic && loop.windows * bytes <= kNear &&
+          !(loop.op == WindowOp::add && come_in_runs(loop, indices)));
+}
+
+void run_parts_by_index(IndexedLoop run, const Loop& loop, std::int64_t parts, char* operand,
+                        const char* indices, const char* slices) {
+  const std::int64_t places = loop.components[0].last + 1, most = std::min(parts, places);
+  runtime::parallel_for(most, [&](std::int64_t part) {
+    const std::int64_t begin = places * part / most, end = places * (part + 1) / most;
+    run_by_index(run, loop, 0, loop.windows, operand, indices, slices, {begin, end - begin});
+  });
 }
 
 /// Threads share windows that do not meet, and a batch. Else each has a part of the operand and looks at all windows
@@ -439,22 +462,16 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
                      [&](const Block& b) { update(loop, b, add); });
     });
   }
-  const bool by_places = by_index != nullptr && is_divided_by_places(loop);
-  const std::int64_t places = by_places ? loop.components[0].last + 1 : loop.operand_bytes;
-  const std::int64_t worthwhile = loop.windows * each / kChunkBytes;
   const std::int64_t parts =
-      (by_places || loop.divisible()) && !runtime::in_parallel_region()
-          ? std::max<std::int64_t>(
-                std::min<std::int64_t>({worthwhile, places, runtime::num_threads()}), 1)
-          : 1;
-  if (by_places && parts > 1) {
-    return runtime::parallel_for(parts, [&](std::int64_t part) {
-      const std::int64_t begin = places * part / parts, end = places * (part + 1) / parts;
-      run_by_index(by_index, loop, 0, loop.windows, operand, indices, slices, {begin, end - begin});
-    });
+      runtime::in_parallel_region()
+          ? 1
+          : std::min<std::int64_t>(loop.windows * each / kChunkBytes, runtime::num_threads());
+  const bool divided = parts > 1 && loop.divisible();
+  if (by_index != nullptr) {
+    if (parts > 1 && is_divided_by_places(loop, indices))
+      return run_parts_by_index(by_index, loop, parts, operand, indices, slices);
+    if (!divided) return run_by_index(by_index, loop, 0, loop.windows, operand, indices, slices);
   }
-  if (parts == 1 && by_index != nullptr)
-    return run_by_index(by_index, loop, 0, loop.windows, operand, indices, slices);
   if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
     const std::int64_t size = loop.counts[0].size;
     const std::int64_t grain =
@@ -465,7 +482,7 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
     });
   }
   const Adder add(loop);
-  if (parts == 1)
+  if (!divided)
     return for_each_block(loop, 0, loop.windows, operand, indices, slices,
                           [&](const Block& b) { update(loop, b, add); });
   const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;

@@ -8,15 +8,6 @@ inline namespace v1 {
 namespace {
 namespace loops {
 
-/// Where a window starts; negative: it is dropped.
-template <class Wide>
-TELAMON_INLINE Wide place_of(Wide start, bool clips, Wide last, Wide wrap) {
-  start += start < 0 ? wrap : 0;
-  const Wide low = start < 0 ? 0 : start, place = low > last ? last : low;
-  const bool dropped = !clips & (place != start);
-  return dropped ? -1 : place;
-}
-
 /// Component by component: offset += place * step, or kOutside for good.
 template <class T>
 void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
