@@ -416,12 +416,15 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
 /// Whether most rows go where those four before them go, from some that are looked at: one thread adds these in a
 /// register, and each of several would have to look at every run.
 bool come_in_runs(const Loop& loop, const char* indices) {
-  constexpr std::int64_t kLooks = 32, kApart = 4;
+  constexpr std::int64_t kLooks = 32, kApart = 4, kAround = 64;
+  if (loop.windows < kLooks * kAround) return false;
   const std::int64_t stride = loop.counts[0].index_stride;
   const char* const first = indices + loop.components[0].index_offset;
   std::int64_t differ = 0;
   for (std::int64_t look = 0; look < kLooks; ++look) {
-    const char* const at = first + (loop.windows - kApart) * look / kLooks * stride;
+    // At different places of runs, were they all as long.
+    const std::int64_t row = loop.windows / kLooks * look + 5 * look % (kAround - kApart);
+    const char* const at = first + row * stride;
     differ += std::memcmp(at, at + kApart * stride, size_of(loop.index_dtype)) != 0 ? 1 : 0;
   }
   return 2 * differ <= kLooks;
