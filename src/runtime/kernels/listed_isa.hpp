@@ -72,7 +72,8 @@ class Listed {
     if (count_ == 0) base_ = i;
     places_[count_] = static_cast<U>(place - part_.first);
     numbers_[count_] = static_cast<U>(i - base_);
-    count_ += (place >= 0) & has(part_, place) ? 1 : 0;
+    const bool listed = (place >= 0) & has(part_, place);
+    count_ += listed ? 1 : 0;
   }
   std::int64_t size() const { return count_; }
   const Index* places() const { return reinterpret_cast<const Index*>(places_); }

@@ -13,7 +13,8 @@ template <class Wide>
 TELAMON_INLINE Wide place_of(Wide start, bool clips, Wide last, Wide wrap) {
   start += start < 0 ? wrap : 0;
   const Wide low = start < 0 ? 0 : start, place = low > last ? last : low;
-  return !clips & (place != start) ? -1 : place;
+  const bool dropped = !clips & (place != start);
+  return dropped ? -1 : place;
 }
 
 /// What comparisons of whole vectors make.
