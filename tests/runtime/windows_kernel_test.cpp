@@ -600,7 +600,8 @@ TEST(Windows, OfLongDimensionsAreNotTakenForOthersByAnyThread) {
     const auto n = static_cast<std::int64_t>(index.size());
     loop.operand_bytes = static_cast<std::int64_t>(kRows);
     loop.counts = {{n, sizeof(Index), 0, 0}};  // one over and over
-    loop.components = {{0, 1, static_cast<std::int64_t>(kRows) - 1, 0}};
+    loop.components = {
+        {0, 1, static_cast<std::int64_t>(kRows) - 1, static_cast<std::int64_t>(kRows)}};
     loop.window = {{1, 1, 1}};
     std::uint8_t one = 1;
     const auto numbers = loop.numbers();
@@ -611,8 +612,10 @@ TEST(Windows, OfLongDimensionsAreNotTakenForOthersByAnyThread) {
   const WithThreads scope(2);
   std::vector<std::int32_t> low(1 << 21, 5);
   low[3] = INT32_MAX;
+  low[9] = -1;
   run(low);
-  EXPECT_EQ(operand[5], static_cast<std::uint8_t>((1 << 21) - 1));
+  EXPECT_EQ(operand[5], static_cast<std::uint8_t>((1 << 21) - 2));
+  EXPECT_EQ(operand[kRows - 1], 1);
   EXPECT_EQ(operand[INT32_MAX], 1);
   EXPECT_EQ(operand[5 + (std::size_t{1} << 32)], 0);
   std::vector<std::uint32_t> high(1 << 21, UINT32_MAX);

@@ -157,8 +157,7 @@ TELAMON_INLINE void for_each_block(std::int64_t n, const Index* index,
                                    const UseOthers& use_others) {
   using Unsigned = std::make_unsigned_t<Index>;
   // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
-  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) -
-                            (std::is_signed_v<Index> ? 0 : 1);  // and is not kNowhere
+  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
   const auto known = static_cast<std::uint64_t>(starts.last);
   const auto last = static_cast<Unsigned>(known < kHighest ? known : kHighest);
   std::int64_t i = 0;

@@ -19,9 +19,6 @@ TELAMON_INLINE bool has(const kernels::Places& part, std::int64_t place) {
          static_cast<std::uint64_t>(part.size);
 }
 
-/// The place of a row that is dropped: of all numbers the highest, if they had no signs.
-template <class Index> constexpr Index kNowhere = static_cast<Index>(~Index{0});
-
 /// Rows by number, and the places that they go to, counted from the first one of the part.
 template <class Index>
 class Listed {
@@ -29,7 +26,7 @@ class Listed {
 
  public:
   explicit Listed(const kernels::Places& part) : part_(part), first_(static_cast<U>(part.first)) {
-    // As many as indices reach: others would be near the first ones again. The highest number is none (kNowhere).
+    // As many as indices reach: others would be near the first ones again. The highest number stands for -1.
     constexpr auto kReached = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) +
                               (std::is_signed_v<Index> ? 1 : 0);
     if (part.first >= 0 && static_cast<std::uint64_t>(part.first) >= kReached) return;
@@ -39,7 +36,7 @@ class Listed {
   }
 
   /// Lists those of kRows rows, from number i on, that go to the part; returns how many. All are places as they are, or
-  /// kNowhere.
+  /// -1 where a row is dropped.
   template <std::int64_t kRows>
   TELAMON_INLINE std::int64_t append(const Index* index, std::int64_t i) {
     if (count_ == 0) base_ = i;

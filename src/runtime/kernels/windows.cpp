@@ -368,6 +368,9 @@ IndexedLoop loop_by_index(const Loop& loop) {
     return nullptr;
   const std::size_t components = loop.components.size();
   if (components > 1 && !PairedComponents(loop, loop.counts[0]).exist) return nullptr;
+  // Places are listed in as many bits as indices have: 32 do not hold all of a longer dimension, whose end indices below 0
+  // reach.
+  if (size_of(loop.index_dtype) == 4 && loop.components[0].last >= UINT32_MAX) return nullptr;
   return indexed_loop(loop, loop.index_dtype, components, loop.elements);
 }
 /// Of these rows some. Of one dimension, those that go to a part of its places.
