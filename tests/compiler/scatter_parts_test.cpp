@@ -121,7 +121,8 @@ TEST(ScatterParts, AreThereWhereTheyCostLittle) {
 
 TEST(ScatterParts, OfEveryDtypeAndModeAreTheSameInAnyWay) {
   const Array u = uniform({kMany}, DType::f64, -30, 30);
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i8, DType::f16}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::i8, DType::f16, DType::bf16}) {
     for (const std::int64_t n : {kMany, kMany - 1}) {
       const Array x = lax::convert_element_type(uniform({500}, DType::f64, 0, 9), dtype);
       const Array v = lax::convert_element_type(lax::slice(u, {0}, {n}), dtype);

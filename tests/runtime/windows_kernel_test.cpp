@@ -457,6 +457,29 @@ TEST(Windows, OfSingleElementsCountFromTheEnd) {
   }
 }
 
+/// What a loop over rows at places along one dimension is defined to do.
+template <class T, class Index>
+void update_one_by_one(const WindowLoop& loop, const std::vector<Index>& index,
+                       const std::vector<T>& updates, std::vector<T>& operand) {
+  const WindowLoop::Count& count = loop.counts[0];
+  const WindowLoop::Component& component = loop.components[0];
+  const std::int64_t width = loop.window.back().size;
+  for (std::int64_t i = 0; i < count.size; ++i) {
+    const std::int64_t at = i * count.index_stride / static_cast<std::int64_t>(sizeof(Index));
+    auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(at)]);
+    if (place < 0) place += component.wrap;
+    if (loop.clips) place = std::clamp<std::int64_t>(place, 0, component.last);
+    if (place < 0 || place > component.last) continue;
+    const std::int64_t row =
+        place * component.operand_stride / static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t k = 0; k < width; ++k) {
+      T& to = operand[static_cast<std::size_t>(row + k)];
+      const T x = updates[static_cast<std::size_t>(i * width + k)];
+      to = loop.op == WindowOp::add ? to + x : x;
+    }
+  }
+}
+
 // Rows of up to seventeen words replaced and added, at indices of each type, side by side or not, of which some are
 // outside, or all are inside; the rows of the operand may be longer.
 template <class Index>
@@ -478,17 +501,7 @@ void update_short_rows(DType index_dtype, WindowOp op, bool clips, std::int64_t 
     std::vector<float> table(static_cast<std::size_t>(rows * step), 0.5f), want = table;
     std::vector<float> slices(static_cast<std::size_t>(n * width));
     for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = 0.1f * static_cast<float>(i % 311);
-    for (std::int64_t i = 0; i < n; ++i) {
-      auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i * index_step)]);
-      if (place < 0) place += wrap;
-      if (clips) place = std::clamp<std::int64_t>(place, 0, rows - 1);
-      if (place < 0 || place >= rows) continue;
-      for (std::int64_t k = 0; k < width; ++k) {
-        float& to = want[static_cast<std::size_t>(place * step + k)];
-        const float x = slices[static_cast<std::size_t>(i * width + k)];
-        to = op == WindowOp::add ? to + x : x;
-      }
-    }
+    update_one_by_one(loop, index, slices, want);
     const auto numbers = loop.numbers();
     kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
                          reinterpret_cast<const char*>(index.data()),
@@ -671,17 +684,7 @@ void update_by_threads(WindowOp op, std::int64_t rows, std::int64_t width,
     updates[i] = static_cast<T>(T(120) / static_cast<T>(i % 97 + 1));
   const std::vector<T> start(static_cast<std::size_t>(rows * step + 5), T(3));
   std::vector<T> want = start;
-  for (std::int64_t i = 0; i < n; ++i) {
-    auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i * index_step)]);
-    if (place < 0) place += wrap;
-    if (clips) place = std::clamp<std::int64_t>(place, 0, rows - 1);
-    if (place < 0 || place >= rows) continue;
-    for (std::int64_t k = 0; k < width; ++k) {
-      T& to = want[static_cast<std::size_t>(place * step + k)];
-      const T x = updates[static_cast<std::size_t>(i * width + k)];
-      to = op == WindowOp::add ? to + x : x;
-    }
-  }
+  update_one_by_one(loop, index, updates, want);
   const auto numbers = loop.numbers();
   for (const int threads : {1, 2, 5}) {
     const WithThreads scope(threads);

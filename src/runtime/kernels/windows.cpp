@@ -457,8 +457,8 @@ void run_parts_by_index(IndexedLoop run, const Loop& loop, std::int64_t parts, c
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
   constexpr std::int64_t kUpdates = 16384;  // worth a chunk
   const std::int64_t each = loop.elements * loop.size;
-  // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
   const IndexedLoop by_index = loop_by_index(loop);
+  // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
   if (loop.disjoint && loop.unique && loop.windows <= loop.places()) {
     return in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
       if (by_index != nullptr)
