@@ -191,7 +191,7 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
 
 /// Lists those of `count` rows, kBlock at most, that go to the part, whatever their indices are.
 template <class Index>
-TELAMON_INLINE void list_any(Listed<Index>& listed, const Index* index, std::int64_t i,
+TELAMON_INLINE void list_any(Listing<Index>& listing, const Index* index, std::int64_t i,
                              std::int64_t count, const kernels::Starts& starts) {
   constexpr auto kMost = static_cast<std::int64_t>(INT32_MAX);
   if (std::is_same_v<Index, std::int32_t> && count == kBlock && starts.last < kMost &&
@@ -200,12 +200,12 @@ TELAMON_INLINE void list_any(Listed<Index>& listed, const Index* index, std::int
     Index places[kBlock];
     for (std::int64_t k = 0; k < kBlock; ++k)
       places[k] = place_of<Index>(index[i + k], starts.clips, last, wrap);
-    listed.template append<kBlock>(places, i);
+    listing.template append<kBlock>(places, i);
     return;
   }
   for (const std::int64_t end = i + count; i < end; ++i) {
     const auto start = static_cast<std::int64_t>(index[i]);
-    listed.append_one(place_of(start, starts.clips, starts.last, starts.wrap), i);
+    listing.append_one(place_of(start, starts.clips, starts.last, starts.wrap), i);
   }
 }
 
@@ -214,18 +214,15 @@ TELAMON_INLINE void list_any(Listed<Index>& listed, const Index* index, std::int
 // runs of four took 1.1 (single numbers) to 1.3 (rows) as long on Zen 3 as they do in memory, of sixteen 0.5 to 0.85,
 // of a hundred 0.3 to 0.65.
 
-/// Whether most of n places are in long runs of the same, from those that are looked at: a few pairs.
-template <class Place>
-TELAMON_INLINE bool has_long_runs(std::int64_t n, const Place& place) {
-  constexpr std::int64_t kApart = 4, kStep = 8;
-  if (n < 2 * kStep) return false;
-  const auto differs = [&](std::int64_t i) __attribute__((always_inline)) {
-    return place(i) != place(i + kApart) ? 1 : 0;
+/// Whether most places of a block are in long runs of the same, from a few pairs.
+template <class Index>
+TELAMON_INLINE bool has_long_runs(const Index* index) {
+  constexpr std::int64_t kApart = 4, kStep = kBlock / 4;
+  const auto differs = [index](std::int64_t pair) __attribute__((always_inline)) {
+    return index[pair * kStep] != index[pair * kStep + kApart] ? 1 : 0;
   };
-  if (differs(0) + differs(n / 2) == 2) return false;  // most often it is that
-  std::int64_t pairs = 0, differ = 0;
-  for (std::int64_t i = 0; i + kApart < n; i += kStep, ++pairs) differ += differs(i);
-  return 4 * differ <= pairs;
+  const int differ = differs(0) + differs(2);
+  return differ < 2 && differ + differs(1) + differs(3) < 2;  // most often the first two do
 }
 
 /// Whether kCount indices are all the same as this; those of 32 bits two at a time.
@@ -267,7 +264,7 @@ std::int64_t add_runs(std::int64_t n, const Index* index, std::int64_t step, cha
 
 /// Whether places come again soon, or are all near each other, as those of a band are, from half of a block.
 template <class Index>
-TELAMON_INLINE bool has_neighbours(const Index* index) {
+__attribute__((noinline)) bool has_neighbours(const Index* index) {
   constexpr std::size_t kHalf = kBlock / 2, kSoon = 8;
   constexpr Index kNear = 100;
   constexpr std::size_t kAll = kHalf * sizeof(Index),
@@ -301,9 +298,10 @@ TELAMON_INLINE bool has_neighbours(const Index* index) {
 template <class Op, class R, class Index>
 TELAMON_INLINE void run_rows(const Index* index, std::int64_t step, char* operand,
                              const char* slices, std::int64_t slice_stride) {
-  constexpr std::int64_t kUnrolled = R::kBytes == sizeof(typename R::Element) ? kBlock
-                                     : R::kBytes <= 16                        ? 8
-                                                                              : 4;
+  using T = typename R::Element;
+  constexpr std::int64_t kUnrolled = R::kBytes == sizeof(T) && !kIsSmallFloat<T> ? kBlock
+                                     : R::kBytes <= 16                           ? 8
+                                                                                 : 4;
   for (std::int64_t k = 0; k < kBlock; k += kUnrolled) {
     repeat<kUnrolled>([&](auto u) __attribute__((always_inline)) {
       const auto place = static_cast<std::int64_t>(index[k + u.value]);
@@ -345,7 +343,7 @@ TELAMON_INLINE std::int64_t run_block(std::int64_t n, const Index* index, std::i
         return kBlock;
       }
     }
-    if (has_long_runs(kBlock, [=](std::int64_t k) { return index[k]; }))
+    if (has_long_runs(index))
       return add_runs<WholeOf<R>>(n, index, step, operand, slices, slice_stride);
   }
   run_rows<Op, R>(index, step, operand, slices, slice_stride);
@@ -372,6 +370,23 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
       use);
 }
 
+/// What is done to rows that are listed is not inlined: there are many of these loops, each of which lists in two ways.
+template <class Op, class R, class Index>
+__attribute__((noinline)) void update_listed(ListedRows<Index> rows, std::int64_t num_places,
+                                             std::int64_t step, char* first, const char* slices,
+                                             std::int64_t slice_stride) {
+  const auto update_as = [=]<class As>() __attribute__((always_inline)) {
+    rows.for_each([=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+      Op::template apply<As>(first + place * step, slices + i * slice_stride);
+    });
+  };
+  if constexpr (std::is_same_v<Op, AddRow> && !std::is_same_v<WholeOf<R>, R>) {
+    if (num_places >= kManyPlaces && rows.size() >= kBlock && !has_neighbours(rows.places()))
+      return update_as.template operator()<WholeOf<R>>();
+  }
+  update_as.template operator()<R>();
+}
+
 /// Dense indices, of which those count that lead to a part of the operand. Blocks that go there as a whole, as sorted
 /// indices do, are not listed.
 template <class Op, class R, class Index>
@@ -380,38 +395,27 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
   char *const operand = a.operand, *const first = operand + a.part.first * step;
   const char* const slices = a.slices;
   Neighbours neighbours;
-  Listed<Index> listed(a.part);
-  const auto flush_as = [&]<class As>() __attribute__((always_inline)) {
-    listed.flush([=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
-      Op::template apply<As>(first + place * step, slices + i * slice_stride);
-    });
-  };
+  List<Index> list;
+  Listing<Index> listing(a.part, list);
   const auto flush = [&]() __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<Op, AddRow>) {
-      if constexpr (!std::is_same_v<WholeOf<R>, R>) {
-        if (num_places >= kManyPlaces && listed.size() >= kBlock &&
-            !has_neighbours(listed.places()))
-          return flush_as.template operator()<WholeOf<R>>();
-      }
-    }
-    flush_as.template operator()<R>();
+    update_listed<Op, R>(listing.take(), num_places, step, first, slices, slice_stride);
   };
   for_each_block(
       n, index, a.starts,
       [&](std::int64_t i) __attribute__((always_inline)) {
-        const std::int64_t rows = listed.template append<kBlock>(index + i, i);
+        const std::int64_t rows = listing.template append<kBlock>(index + i, i);
         if (rows == kBlock) {
-          listed.drop(rows);
+          listing.drop(rows);
           flush();
           return run_block<Op, R>(kBlock, index + i, num_places, neighbours, step, operand,
                                   slices + i * slice_stride, slice_stride);
         }
-        if (!listed.has_room(kBlock, i + kBlock)) flush();
+        if (!listing.has_room(kBlock, i + kBlock)) flush();
         return kBlock;
       },
       [&](std::int64_t i, std::int64_t count) __attribute__((always_inline)) {
-        list_any(listed, index, i, count, a.starts);
-        if (!listed.has_room(kBlock, i + count)) flush();
+        list_any(listing, index, i, count, a.starts);
+        if (!listing.has_room(kBlock, i + count)) flush();
       });
   flush();
 }
@@ -468,45 +472,53 @@ TELAMON_INLINE void update_row(char* to, const char* from, std::int64_t bytes) {
 }
 
 template <class Op, class T, class Index>
-void run_long(std::int64_t n, const IndexedArrays& a) {
-  const std::int64_t step = a.step, slice_stride = a.slice_stride, bytes = a.row_bytes;
+__attribute__((noinline)) void update_long_listed(ListedRows<Index> rows, std::int64_t bytes,
+                                                  std::int64_t step, char* first,
+                                                  const char* slices, std::int64_t slice_stride) {
   const std::int64_t fetched = bytes < kernels::kFetched ? bytes : kernels::kFetched;
-  char* const first = a.operand + a.part.first * step;
-  const char* const slices = a.slices;
-  Listed<Index> listed(a.part);
   const auto update = [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
     update_row<Op, T>(first + place * step, slices + i * slice_stride, bytes);
   };
+  if (bytes <= kernels::kIndexedBytes) return rows.for_each(update);
+  rows.for_each_ahead(
+      [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+        fetch(first + place * step, fetched);
+        fetch(slices + i * slice_stride, fetched);
+      },
+      update);
+}
+
+template <class Op, class T, class Index>
+void run_long(std::int64_t n, const IndexedArrays& a) {
+  const std::int64_t step = a.step, slice_stride = a.slice_stride;
+  char* const first = a.operand + a.part.first * step;
+  List<Index> list;
+  Listing<Index> listing(a.part, list);
   const auto flush = [&]() __attribute__((always_inline)) {
-    if (bytes <= kernels::kIndexedBytes) return listed.flush(update);
-    listed.flush_ahead(
-        [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
-          fetch(first + place * step, fetched);
-          fetch(slices + i * slice_stride, fetched);
-        },
-        update);
+    update_long_listed<Op, T>(listing.take(), a.row_bytes, step, first, a.slices, slice_stride);
   };
-  const auto use_others = [&](const Index* index, std::int64_t i, std::int64_t count)
-                              __attribute__((always_inline)) {
-                                list_any(listed, index, i, count, a.starts);
-                                if (!listed.has_room(kBlock, i + count)) flush();
-                              };
+  const auto flush_before = [&](std::int64_t i) __attribute__((always_inline)) {
+    if (!listing.has_room(kBlock, i)) flush();
+  };
   if (a.index_stride == sizeof(Index)) {
     const auto* const index = reinterpret_cast<const Index*>(a.indices);
     for_each_block(
         n, index, a.starts,
         [&](std::int64_t i) __attribute__((always_inline)) {
-          listed.template append<kBlock>(index + i, i);
-          if (!listed.has_room(kBlock, i + kBlock)) flush();
+          listing.template append<kBlock>(index + i, i);
+          flush_before(i + kBlock);
           return kBlock;
         },
-        [&](std::int64_t i, std::int64_t count) { use_others(index, i, count); });
+        [&](std::int64_t i, std::int64_t count) __attribute__((always_inline)) {
+          list_any(listing, index, i, count, a.starts);
+          flush_before(i + count);
+        });
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
       const auto start = static_cast<std::int64_t>(index);
-      listed.append_one(place_of(start, a.starts.clips, a.starts.last, a.starts.wrap), i);
-      if (!listed.has_room(kBlock, i + 1)) flush();
+      listing.append_one(place_of(start, a.starts.clips, a.starts.last, a.starts.wrap), i);
+      flush_before(i + 1);
     }
   }
   flush();
@@ -719,7 +731,6 @@ extern "C" telamon::kernels::IndexedLoop TELAMON_ISA_SYMBOL(indexed_loop)(
   switch (index_dtype) {
     case telamon::DType::i32: return indexed_loop<std::int32_t>(op, dtype, elements);
     case telamon::DType::i64: return indexed_loop<std::int64_t>(op, dtype, elements);
-    case telamon::DType::u32: return indexed_loop<std::uint32_t>(op, dtype, elements);
     default: return nullptr;
   }
 }

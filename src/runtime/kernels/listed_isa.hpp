@@ -19,16 +19,72 @@ TELAMON_INLINE bool has(const kernels::Places& part, std::int64_t place) {
          static_cast<std::uint64_t>(part.size);
 }
 
-/// Rows by number, and the places that they go to, counted from the first one of the part.
+/// Rows by number, and the places that they go to, counted from the first one of a part.
 template <class Index>
-class Listed {
+class ListedRows {
   using U = std::make_unsigned_t<Index>;
 
  public:
-  explicit Listed(const kernels::Places& part) : part_(part), first_(static_cast<U>(part.first)) {
+  TELAMON_INLINE ListedRows(const U* places, const U* numbers, std::int64_t base,
+                            std::int64_t count)
+      : places_(places), numbers_(numbers), base_(base), count_(count) {}
+
+  TELAMON_INLINE std::int64_t size() const { return count_; }
+  TELAMON_INLINE const Index* places() const { return reinterpret_cast<const Index*>(places_); }
+
+  /// Calls use(place, number) for each, in their order.
+  template <class Use>
+  TELAMON_INLINE void for_each(const Use& use) const {
+#pragma GCC unroll 4
+    for (std::int64_t k = 0; k < count_; ++k) with(k, use);
+  }
+  /// The same; calls fetch(place, number) for those that come kLater later.
+  template <class Fetch, class Use>
+  TELAMON_INLINE void for_each_ahead(const Fetch& fetch, const Use& use) const {
+    constexpr std::int64_t kLater = 32;
+    for (std::int64_t k = 0; k < kLater && k < count_; ++k) with(k, fetch);
+    for (std::int64_t k = 0; k < count_; ++k) {
+      if (k + kLater < count_) with(k + kLater, fetch);
+      with(k, use);
+    }
+  }
+
+ private:
+  template <class Use>
+  TELAMON_INLINE void with(std::int64_t k, const Use& use) const {
+    use(static_cast<std::int64_t>(places_[k]), base_ + static_cast<std::int64_t>(numbers_[k]));
+  }
+
+  const U *const places_, *const numbers_;
+  const std::int64_t base_, count_;
+};
+
+template <class Index>
+class Listing;
+
+/// The memory of a list. It has no counters in it: these stay in registers though a function gets to see the rows.
+template <class Index>
+class List {
+  friend class Listing<Index>;
+  using U = std::make_unsigned_t<Index>;
+  static constexpr std::int64_t kMost = 512;
+  static constexpr std::int64_t kSpare = simd::kBytes / sizeof(U);  // registers are stored whole
+  U places_[kMost + kSpare], numbers_[kMost + kSpare];
+};
+
+/// Lists rows that go to the part.
+template <class Index>
+class Listing {
+  using U = std::make_unsigned_t<Index>;
+
+ public:
+  TELAMON_INLINE Listing(const kernels::Places& part, List<Index>& list)
+      : part_(part),
+        places_(list.places_),
+        numbers_(list.numbers_),
+        first_(static_cast<U>(part.first)) {
     // As many as indices reach: others would be near the first ones again. The highest number stands for -1.
-    constexpr auto kReached = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) +
-                              (std::is_signed_v<Index> ? 1 : 0);
+    constexpr auto kReached = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) + 1;
     if (part.first >= 0 && static_cast<std::uint64_t>(part.first) >= kReached) return;
     const std::uint64_t reached = kReached - static_cast<std::uint64_t>(part.first),
                         size = static_cast<std::uint64_t>(part.size);
@@ -72,53 +128,27 @@ class Listed {
     const bool listed = (place >= 0) & has(part_, place);
     count_ += listed ? 1 : 0;
   }
-  std::int64_t size() const { return count_; }
-  const Index* places() const { return reinterpret_cast<const Index*>(places_); }
-  TELAMON_INLINE std::int64_t place(std::int64_t k) const {
-    return static_cast<std::int64_t>(places_[k]);
-  }
-  TELAMON_INLINE std::int64_t number(std::int64_t k) const {
-    return base_ + static_cast<std::int64_t>(numbers_[k]);
-  }
   TELAMON_INLINE void drop(std::int64_t rows) { count_ -= rows; }
   /// For so many rows from number i on. Numbers that are far apart would not fit.
   TELAMON_INLINE bool has_room(std::int64_t rows, std::int64_t i) const {
-    return count_ + rows <= kMost && i - base_ < kFarthest;
+    return count_ + rows <= List<Index>::kMost && i - base_ < kFarthest;
   }
 
-  /// Calls use(place, number) for what is listed, in its order, and forgets it.
-  template <class Use>
-  TELAMON_INLINE void flush(const Use& use) {
-    const std::int64_t count = count_;
-#pragma GCC unroll 4
-    for (std::int64_t k = 0; k < count; ++k) with(k, use);
+  /// What is listed, which is forgotten with that.
+  TELAMON_INLINE ListedRows<Index> take() {
+    const ListedRows<Index> rows(places_, numbers_, base_, count_);
     count_ = 0;
-  }
-  /// The same; calls fetch(place, number) for those that come kLater later.
-  template <class Fetch, class Use>
-  TELAMON_INLINE void flush_ahead(const Fetch& fetch, const Use& use) {
-    for (std::int64_t k = 0; k < kLater && k < count_; ++k) with(k, fetch);
-    for (std::int64_t k = 0; k < count_; ++k) {
-      if (k + kLater < count_) with(k + kLater, fetch);
-      with(k, use);
-    }
-    count_ = 0;
+    return rows;
   }
 
  private:
-  static constexpr std::int64_t kMost = 512, kLater = 32, kFarthest = std::int64_t{1} << 31;
-  static constexpr std::int64_t kSpare = simd::kBytes / sizeof(U);  // registers are stored whole
-
-  template <class Use>
-  TELAMON_INLINE void with(std::int64_t k, const Use& use) const {
-    use(place(k), number(k));
-  }
+  static constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
 
   const kernels::Places part_;
+  U *const places_, *const numbers_;
   const U first_;
   U size_ = 0;
   std::int64_t base_ = 0, count_ = 0;
-  U places_[kMost + kSpare], numbers_[kMost + kSpare];
 };
 
 }  // namespace loops

@@ -370,7 +370,7 @@ IndexedLoop loop_by_index(const Loop& loop) {
   if (components > 1 && !PairedComponents(loop, loop.counts[0]).exist) return nullptr;
   // Places are listed in as many bits as indices have: 32 do not hold all of a longer dimension, whose end indices below 0
   // reach.
-  if (size_of(loop.index_dtype) == 4 && loop.components[0].last >= UINT32_MAX) return nullptr;
+  if (loop.index_dtype == DType::i32 && loop.components[0].last >= UINT32_MAX) return nullptr;
   return indexed_loop(loop, loop.index_dtype, components, loop.elements);
 }
 /// Of these rows some. Of one dimension, those that go to a part of its places.
@@ -535,20 +535,26 @@ std::vector<std::int64_t> WindowLoop::numbers() const {
     const auto part = static_cast<std::int64_t>(size_of(loop.dtype));
     loop.window.push_back({2, part, part});
   }
+  // Where windows are dropped, numbers too high are as good as negative ones: updates have no loops for those without sign.
+  const auto is_short = [](const Component& c) { return c.last <= INT32_MAX; };
+  if (index_dtype == DType::u32 && !clips && std::ranges::all_of(components, is_short)) {
+    loop.index_dtype = DType::i32;
+    for (Component& c : loop.components) c.wrap = 0;
+  }
   loop.counts = merged(loop.counts);
   loop.window = merged(loop.window);
   std::vector<std::int64_t> out = {static_cast<std::int64_t>(loop.op),
                                    static_cast<std::int64_t>(loop.dtype),
-                                   static_cast<std::int64_t>(index_dtype),
+                                   static_cast<std::int64_t>(loop.index_dtype),
                                    clips ? 1 : 0,
                                    (disjoint ? kDisjoint : 0) | (unique ? kUnique : 0),
                                    operand_bytes,
                                    static_cast<std::int64_t>(loop.counts.size()),
-                                   static_cast<std::int64_t>(components.size()),
+                                   static_cast<std::int64_t>(loop.components.size()),
                                    static_cast<std::int64_t>(loop.window.size())};
   for (const Count& c : loop.counts)
     out.insert(out.end(), {c.size, c.index_stride, c.slice_stride, c.operand_stride});
-  for (const Component& c : components)
+  for (const Component& c : loop.components)
     out.insert(out.end(), {c.index_offset, c.operand_stride, c.last, c.wrap});
   for (const Extent& e : loop.window)
     out.insert(out.end(), {e.size, e.operand_stride, e.slice_stride});
