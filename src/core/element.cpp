@@ -34,6 +34,21 @@ template <class T> T to_integer(const Element& e) {
   }
 }
 
+/// A whole number as a double, rounded to odd where that has fewer digits: rounding it further gives the nearest to x.
+template <class Int> double whole_to_odd(Int x) {
+  constexpr Int kBelow = (Int{1} << (64 - 53)) - 1, kMost = Int{1} << 53;
+  const bool large = x > kMost || (std::is_signed_v<Int> && x < -kMost);
+  return static_cast<double>(large ? (x | ((x & kBelow) + kBelow)) & ~kBelow : x);
+}
+
+double to_odd(const Element& e) {
+  switch (e.form) {
+    case Element::Form::signed_int: return whole_to_odd(e.i);
+    case Element::Form::unsigned_int: return whole_to_odd(e.u);
+    default: return e.re;
+  }
+}
+
 }  // namespace
 
 Element load_element(const void* p, DType dtype) {
@@ -76,7 +91,7 @@ void store_element(void* p, DType dtype, const Element& e) {
     case DType::u32: return write(p, to_integer<std::uint32_t>(e));
     case DType::u64: return write(p, to_integer<std::uint64_t>(e));
     case DType::f16: return write(p, half_from_double(e.as_double()));
-    case DType::bf16: return write(p, bfloat_from_float(static_cast<float>(e.as_double())));
+    case DType::bf16: return write(p, bfloat_from_double(to_odd(e)));
     case DType::f32:
       switch (e.form) {  // one rounding, also for large integers
         case Element::Form::signed_int: return write(p, static_cast<float>(e.i));

@@ -44,9 +44,12 @@ inline Half half_from_double(double v) {
 inline float bfloat_to_float(BFloat16 b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b.bits) << 16);
 }
-inline BFloat16 bfloat_from_float(float v) {
-  const auto u = std::bit_cast<std::uint32_t>(v);
+/// binary64 to bfloat16, rounding once to nearest even.
+inline BFloat16 bfloat_from_double(double v) {
+  const float nearest = static_cast<float>(v);
+  auto u = std::bit_cast<std::uint32_t>(nearest);
   if (std::isnan(v)) return {static_cast<std::uint16_t>((u >> 16) | 0x40)};
+  if (nearest != v) u = (u - (std::fabs(nearest) > std::fabs(v))) | 1;  // to odd: inexact
   return {static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16)};
 }
 

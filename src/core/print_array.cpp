@@ -65,7 +65,7 @@ std::string scientific_text(F value, Precision... precision) {
 double rounded_to(double value, DType dtype) {
   switch (dtype) {
     case DType::f16: return half_to_float(half_from_double(value));
-    case DType::bf16: return bfloat_to_float(bfloat_from_float(static_cast<float>(value)));
+    case DType::bf16: return bfloat_to_float(bfloat_from_double(value));
     case DType::f32:
     case DType::c64: return static_cast<float>(value);
     default: return value;

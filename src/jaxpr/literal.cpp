@@ -108,16 +108,16 @@ bool store_nan(std::byte* to, DType dtype, std::string_view text) {
   return true;
 }
 
-// Rounds once: digits go straight to the width they are stored in (16-bit floats through f32).
+// Rounds once: digits go straight to the width they are stored in (16-bit floats by way of f64).
 bool store_float(std::byte* to, DType dtype, const NumberText& text) {
   if (!text.nan_bits.empty()) return store_nan(to, dtype, text.nan_bits);
   Element e{.form = Element::Form::real};
   float narrow = 0;
-  if (dtype == DType::f64) {
-    if (!parse_float(text.digits, e.re)) return false;
-  } else {
+  if (dtype == DType::f32) {
     if (!parse_float(text.digits, narrow)) return false;
     e.re = narrow;
+  } else if (!parse_float(text.digits, e.re)) {
+    return false;
   }
   store_element(to, dtype, e);
   return true;

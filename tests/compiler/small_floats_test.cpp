@@ -1,6 +1,7 @@
 // Programs of 16-bit floats: one kernel, and the bits of eager evaluation.
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -93,6 +94,87 @@ TEST(SmallFloats, AreConvertedFromAndToEveryType) {
           [&](std::span<const Array> a) { return Arrays{lax::convert_element_type(a[0], dtype)}; },
           {near});
     }
+  }
+}
+
+/// Whole numbers that a number between two of bf16, or one beside it, becomes by a rounding to fewer digits first.
+Array hard_to_round(DType from) {
+  const int bits = static_cast<int>(8 * size_of(from)) - (is_unsigned_integer(from) ? 0 : 1);
+  std::vector<std::uint64_t> all;
+  for (int last = 9; last < bits; ++last) {
+    for (const std::uint64_t significand : {0x101u, 0x103u, 0x17du, 0x1ffu}) {
+      const std::uint64_t middle = (significand << (last - 8));
+      for (int beside = 0; beside < last - 8; ++beside) {
+        for (const std::uint64_t x :
+             {middle, middle - (std::uint64_t{1} << beside), middle + (std::uint64_t{1} << beside)})
+          all.push_back(x);
+      }
+    }
+  }
+  const Array x = array(all);
+  const Array whole = lax::convert_element_type(x, from);
+  return is_unsigned_integer(from) ? whole : concatenate({whole, -whole});
+}
+
+/// The bits of the bf16 that is nearest to a whole number, by long arithmetic.
+std::uint16_t nearest_bf16(bool negative, std::uint64_t magnitude) {
+  int below = 0;  // digits beyond eight
+  while ((magnitude >> below) > 0xff) ++below;
+  std::uint64_t digits = magnitude >> below;
+  const std::uint64_t rest = magnitude - (digits << below);
+  const std::uint64_t half = below == 0 ? 1 : std::uint64_t{1} << (below - 1);
+  if (rest > half || (rest == half && digits % 2 == 1)) ++digits;
+  const double value = std::ldexp(static_cast<double>(digits), below);
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(negative ? -value : value));
+  return static_cast<std::uint16_t>(bits >> 16);
+}
+
+TEST(SmallFloats, AreTheNearestToWholeNumbersOfEverySize) {
+  // Within an operation's own code; otherwise kernels of the runtime convert these.
+  static const Primitive<NoParams> bits_p{"small_floats_bits"};
+  bits_p.def_abstract_eval(
+      [](const NoParams&, std::span<const Aval> x) { return x[0].with_dtype(DType::u16); });
+  bits_p.def_lower(element<NoParams>([](Emitter& e, const NoParams&, std::span<const Scalar> x) {
+    return e.bitcast(e.convert(x[0], DType::bf16), DType::u16);
+  }));
+  for (const DType from : {DType::i32, DType::u32, DType::i64, DType::u64}) {
+    const Array x = hard_to_round(from);
+    std::vector<std::uint16_t> want;
+    if (is_unsigned_integer(from)) {
+      for (const auto n : x.to_vector<std::uint64_t>()) want.push_back(nearest_bf16(false, n));
+    } else {
+      for (const auto n : x.to_vector<std::int64_t>())
+        want.push_back(nearest_bf16(n < 0, static_cast<std::uint64_t>(n < 0 ? -n : n)));
+    }
+    const auto bits = [](const Array& y) { return lax::bitcast_convert_type(y, DType::u16); };
+    const Program f = [&](std::span<const Array> a) {
+      return Arrays{bits(lax::convert_element_type(a[0], DType::bf16))};
+    };
+    EXPECT_EQ(f(Arrays{x})[0].to_vector<std::uint16_t>(), want) << from;
+    const Program own = [](std::span<const Array> a) { return Arrays{bits_p.bind1({}, {a[0]})}; };
+    for (const Program& program : {f, own}) {
+      const Array got = execute(compile(stage(program, {x})), {x})[0];
+      EXPECT_EQ(got.to_vector<std::uint16_t>(), want) << from;
+    }
+    if (from != DType::i64) continue;
+    const Array zero = zeros({}, DType::bf16);
+    const auto numbers = x.to_vector<std::int64_t>();  // weak constants below
+    for (std::size_t i = 0; i < want.size(); i += 7)
+      EXPECT_EQ(bits(zero + Array(numbers[i])).item<std::uint16_t>(), want[i]) << numbers[i];
+  }
+}
+
+// A number of the program's text, a weak constant, and an element of an array.
+TEST(SmallFloats, AreTheNearestToNumbersInDoubleWhereverTheseStand) {
+  const double above = 1 + 0x1p-8, beside = above + 0x1p-40;
+  for (const auto& [x, want] : {std::pair{above, 1.0}, std::pair{beside, 1 + 0x1p-7},
+                                std::pair{-beside, -1 - 0x1p-7}, std::pair{3.4e38, 3.4e38}}) {
+    const Array nearest = lax::convert_element_type(Array(want), DType::bf16);
+    const double expected = nearest.item<double>();
+    const Array element = lax::convert_element_type(array({x}), DType::bf16);
+    EXPECT_EQ(element.item<double>(), expected);
+    EXPECT_EQ(full({}, x, DType::bf16).item<double>(), expected);
+    EXPECT_EQ((zeros({}, DType::bf16) + x).item<double>(), expected);
   }
 }
 

@@ -110,6 +110,13 @@ TEST(JaxprParser, TakesAnyNamesAndSpaces) {
             "{ lambda a:f64[], b:f64[] .\n  let c:f64[] = mul a b\n  in ( c ) }");
 }
 
+// Each just above the middle of two numbers, which a first rounding to f32 would give.
+TEST(JaxprParser, RoundsNumbersOfShortTypesOnce) {
+  const Jaxpr jaxpr =
+      parse_jaxpr("{ lambda . let in ( 1.003906250000001:bf16, 1.000488281250001:f16 ) }");
+  EXPECT_EQ(jaxpr.to_string(), "{ lambda  .\n  let \n  in ( 1.0078125:bf16, 1.0009766:f16 ) }");
+}
+
 TEST(JaxprParser, SaysWhereAndWhatItExpected) {
   EXPECT_EQ(fault_of(""), "jaxpr text, 1:1: expected '{', found the end of the text");
   EXPECT_EQ(fault_of("{ lambda a f64[] . let in ( a ) }"),

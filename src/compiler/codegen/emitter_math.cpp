@@ -33,6 +33,19 @@ static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type)
   return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
 }
 
+// Of a whole number with more digits than the floats of its size have: what these cannot hold becomes the last digit
+// that they can, so that rounding it to them, and then to bf16, gives the nearest.
+static Scalar whole_to_odd(Emitter& e, Scalar x) {
+  const DType type = x.dtype();
+  const int bits = static_cast<int>(8 * size_of(type)), digits = bits == 64 ? 53 : 24;
+  const std::int64_t below = (std::int64_t{1} << (bits - digits)) - 1;
+  const Scalar mask = e.constant_int(type, below);
+  const Scalar carried = e.or_(x, e.add(e.and_(x, mask), mask));
+  const Scalar large =
+      e.compare(Compare::gt, e.abs(x), e.constant_int(type, std::int64_t{1} << digits));
+  return e.select(large, e.and_(carried, e.constant_int(type, ~below)), x);
+}
+
 // f32 to the bits of a 16-bit float and back. LLVM's own way to bf16 is a call for each number.
 static Value* to_small(llvm::IRBuilder<>& b, Value* x, DType to) {
   llvm::Type *type = x->getType(), *small_type = type->getWithNewType(b.getInt16Ty());
@@ -95,8 +108,11 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
 Scalar CodeGen::convert(Scalar x, DType to) {
   const DType from = x.dtype();
   if (from == to) return x;
-  // By way of f32, which rounds none of them, and whole numbers as their kernels do.
+  // By way of f32, which holds all of them, or all that are no infinity of f16.
   const bool narrows = detail::is_small_float(to) && !is_float(from);
+  if (narrows && to == DType::bf16 && size_of(from) >= 4)
+    return convert(convert(whole_to_odd(*this, x), size_of(from) == 8 ? DType::f64 : DType::f32),
+                   to);
   if (narrows || (detail::is_small_float(from) && to != DType::f32))
     return convert(convert(x, DType::f32), to);
   if (to == DType::bool_) return compare(Compare::ne, x, constant_int(from, 0));

@@ -22,6 +22,17 @@ TELAMON_INLINE float round_to_odd(double x) {
   return bits_as<float>(bits);
 }
 
+/// A whole number as a double, rounded to odd where that has fewer digits.
+template <class Int>
+TELAMON_INLINE double whole_to_odd(Int x) {
+  if constexpr (sizeof(Int) == 8) {
+    constexpr Int kBelow = (Int(1) << (64 - 53)) - 1, kMost = Int(1) << 53;
+    const bool large = x > kMost || (std::is_signed_v<Int> && x < -kMost);
+    x = large ? (x | ((x & kBelow) + kBelow)) & ~kBelow : x;
+  }
+  return static_cast<double>(x);
+}
+
 // ---- One element
 
 template <class T> constexpr bool kIsComplex =
@@ -63,7 +74,8 @@ TELAMON_INLINE To convert_one(From x) {
     float narrow;
     if constexpr (std::is_same_v<From, float>) narrow = x;
     else if constexpr (sizeof(From) <= 2) narrow = static_cast<float>(x);
-    else narrow = round_to_odd(static_cast<double>(x));
+    else if constexpr (std::is_same_v<From, double>) narrow = round_to_odd(x);
+    else narrow = round_to_odd(whole_to_odd(x));
     return narrow_to<To>(narrow);
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != 0;
