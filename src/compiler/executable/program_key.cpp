@@ -28,17 +28,18 @@ using runtime::disk_cache::Key;
 // not tell them from those of users, whose rules no build of the library knows.
 // clang-format off
 constexpr std::string_view kOperations[] = {
-    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
-    "bitcast_convert_type", "broadcast_in_dim", "cbrt", "ceil", "clamp", "clz", "concatenate",
-    "cond", "convert_element_type", "copy", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum",
-    "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "erf_inv", "erfc",
-    "exp", "exp2", "expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "le",
-    "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not",
-    "optimization_barrier", "or", "pad", "population_count", "pow", "reduce_and", "reduce_max",
-    "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "rem", "reshape", "rev",
-    "round", "rsqrt", "scan", "scatter", "scatter_add", "select_n", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice", "sort", "sqrt",
-    "square", "stop_gradient", "sub", "tan", "tanh", "threefry2x32", "transpose", "while", "xor"};
+    "abs", "acos", "acosh", "add", "and", "argmax", "argmin", "asin", "asinh", "atan", "atan2",
+    "atanh", "bitcast_convert_type", "broadcast_in_dim", "cbrt", "ceil", "clamp", "clz",
+    "concatenate", "cond", "convert_element_type", "copy", "cos", "cosh", "cummax", "cummin",
+    "cumprod", "cumsum", "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather", "ge", "gt",
+    "integer_pow", "iota", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "nextafter", "not", "optimization_barrier", "or", "pad",
+    "population_count", "pow", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_prod", "reduce_sum", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt",
+    "scan", "scatter", "scatter_add", "select_n", "shift_left", "shift_right_arithmetic",
+    "shift_right_logical", "sign", "sin", "sinh", "slice", "sort", "sqrt", "square",
+    "stop_gradient", "sub", "tan", "tanh", "threefry2x32", "transpose", "while", "xor"};
 // clang-format on
 
 /// What is hashed, as bytes. Every part says its length, so no two programs give the same.

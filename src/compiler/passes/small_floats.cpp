@@ -110,7 +110,7 @@ class Widener {
         is_one_of(e.primitive, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
                                 &convert_element_type_p}))
       return false;
-    if (e.primitive == &dot_general_p || finds_place(e)) return true;
+    if (e.primitive == &dot_general_p) return true;
     const Lowering* lowering = e.primitive->rules().lowering();
     return lowering != nullptr && (std::holds_alternative<Lowering::Element>(lowering->form) ||
                                    std::holds_alternative<Lowering::Reduction>(lowering->form));
