@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -68,18 +70,29 @@ std::vector<Retired> take_free(Registry& r) {
 
 ReadingThread& new_reading_thread() { return new_thread_node(registry(), reading_thread); }
 
-void retire(std::shared_ptr<const void> object) {
+static void remember(const std::shared_ptr<const void>& object) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   if (!fence_all_threads()) {
     static auto* const kept = new std::vector<std::shared_ptr<const void>>;
-    kept->push_back(std::move(object));
+    kept->push_back(object);
     return;
   }
-  Retired& fresh = r.retired.emplace_back(Retired{std::move(object), {}});
+  Retired fresh{object, {}};
   for (const auto* w = r.first; w != nullptr; w = w->next) {
     const std::uint64_t phase = w->phase.load(std::memory_order_acquire);
     if (phase % 2 == 1) fresh.readers.emplace_back(w, phase);
+  }
+  r.retired.push_back(std::move(fresh));  // whole: with fewer readers it would be freed too early
+}
+
+void retire(std::shared_ptr<const void> object) {
+  try {
+    remember(object);
+  } catch (const std::bad_alloc&) {
+    using Object = std::shared_ptr<const void>;
+    alignas(Object) std::byte never_destroyed[sizeof(Object)];
+    new (never_destroyed) Object(std::move(object));
   }
 }
 

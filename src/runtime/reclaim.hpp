@@ -55,7 +55,8 @@ class Reading {
 };
 
 /// Remembers the object until no reader can see it any more; it must be out of reach of those that
-/// begin now. `reclaim` lets go of it. Where the system has no membarrier it is kept forever.
+/// begin now. `reclaim` lets go of it. It is kept forever where the system has no membarrier, or no memory
+/// to remember it.
 TELAMON_API void retire(std::shared_ptr<const void> object);
 
 /// Lets go of what nobody can see any more; the number of objects that have to wait.

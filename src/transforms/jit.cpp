@@ -293,15 +293,15 @@ void JitCache::forget_oldest() {
   const auto oldest = std::min_element(
       owned_.begin(), owned_.end(),
       [](const EntryPtr& a, const EntryPtr& b) { return a->last_call < b->last_call; });
-  EntryPtr entry = std::move(*oldest);
-  owned_.erase(oldest);
-  entry->forgotten = true;
-  if (explain_cache_misses()) {
+  EntryPtr entry = *oldest;
+  if (explain_cache_misses()) {  // may lack memory: nothing is taken out yet
     const std::lock_guard lock(misses_->mutex);
     const Signature signature = entry->signature();
     std::erase_if(misses_->explained, [&](const auto& said) { return said.first == signature; });
     Misses::append(misses_->forgotten, signature, Misses::kMostForgotten);
   }
+  owned_.erase(oldest);
+  entry->forgotten = true;
   const Entry* const next = entry->next.load(std::memory_order_relaxed);
   if (newest_.load(std::memory_order_relaxed) == entry.get()) {
     newest_.store(next, std::memory_order_release);

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "core/sanitizers.hpp"
+#include "runtime/reclaim.hpp"
 #include "telamon/telamon.hpp"
 
 #if !defined(TELAMON_ASAN) && !defined(TELAMON_TSAN)  // which have operators of their own
@@ -175,6 +177,29 @@ TEST(LackOfMemory, IsNamedByWhatRanOutOfIt) {
       {"jit, analyses", [&] { (void)compiled.cost_analysis(), (void)compiled.memory_analysis(); }},
   };
   for (const auto& [name, f] : calls) EXPECT_EQ(wrong_failures(name, f), 0) << name;
+}
+
+// Where it cannot be remembered until they have read it, it stays for good.
+TEST(LackOfMemory, FreesNothingThatOthersRead) {
+  static int freed = 0;
+  static const Primitive<NoParams> retire_p{"lack_of_memory_retire"};
+  retire_p.def_abstract_eval([](const NoParams&, std::span<const Aval> x) { return x[0]; });
+  retire_p.def_impl([](const NoParams&, std::span<const Array> x) {  // within a call, which reads
+    for (bool failed = true; failed;) {
+      static long first = 0;
+      std::shared_ptr<const void> object(&first, [](const void*) { ++freed; });
+      until_failure = first++;
+      failures = 1;
+      runtime::retire(std::move(object));
+      failed = std::exchange(until_failure, -1) < 0;
+      runtime::reclaim();
+      EXPECT_EQ(freed, 0) << "allocation " << first - 1;
+    }
+    return Arrays{x[0]};
+  });
+  jit([](const Array& x) { return retire_p.bind1({}, {x}); }, {.backend = "interpret"})(ones({3}));
+  runtime::reclaim();
+  EXPECT_EQ(freed, 1);
 }
 
 TEST(LackOfMemory, OfFunctionsOfArraysIsNamedToo) {
