@@ -229,7 +229,8 @@ ThreadCache* Allocator::new_thread_cache() {
     spare_ = cache->next_spare;
     return cache;
   }
-  auto* cache = new ThreadCache;
+  auto* cache = new (std::nothrow) ThreadCache;  // not to be thrown out of deallocate
+  if (cache == nullptr) return nullptr;
   cache->next_registered = registered_;
   registered_ = cache;
   return cache;

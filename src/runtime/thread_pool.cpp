@@ -13,7 +13,10 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -80,7 +83,7 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 int current_cpu() { return sched_getcpu(); }
-void pin_to(const std::vector<int>& cpus) {
+void pin_to(std::span<const int> cpus) {
   if (cpus.empty()) return;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -90,7 +93,7 @@ void pin_to(const std::vector<int>& cpus) {
 #else
 std::vector<int> allowed_cpus() { return {}; }
 int current_cpu() { return -1; }
-void pin_to(const std::vector<int>&) {}
+void pin_to(std::span<const int>) {}
 #endif
 
 TELAMON_INITIAL_EXEC constinit thread_local bool inside = false;
@@ -123,19 +126,20 @@ class Pool {
  public:
   /// Never destroyed: workers may outlive static objects. A child after fork() has none of the
   /// workers, and perhaps a lock that nobody will open: it gets a pool of its own.
-  static Pool& get() {
+  /// Null where there is no memory for it.
+  static Pool* get() {
     Pool* pool = instance.load(std::memory_order_acquire);
     if (pool != nullptr) [[likely]]
-      return *pool;
-    auto* fresh = new Pool;
-    if (!instance.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) {
-      delete fresh;
-      return *pool;
-    }
-    return *fresh;
+      return pool;
+    try {
+      auto fresh = std::unique_ptr<Pool>(new Pool);
+      if (instance.compare_exchange_strong(pool, fresh.get(), std::memory_order_acq_rel))
+        pool = fresh.release();
+    } catch (const std::bad_alloc&) {}  // NOLINT(bugprone-empty-catch)
+    return pool;
   }
 
-  /// False if the pool is in use: the caller then runs the loop itself.
+  /// False if the pool is in use, or has no memory for its workers: the caller then runs the loop itself.
   bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context, const void* work);
 
   /// Ends workers beyond the number of threads, unless a loop is under way: that does it when it ends.
@@ -149,7 +153,7 @@ class Pool {
   static constexpr std::uint64_t kOpen = 1, kWorker = 2, kWorkers = 0xfffe, kLoop = 0x10000;
 
   Pool() = default;
-  void fit_workers(int wanted);
+  bool fit_workers(int wanted);
   void start_workers(int wanted);
   void dismiss_workers(int wanted);
   void work(int index);
@@ -209,10 +213,11 @@ constinit std::atomic<Pool*> Pool::instance{nullptr};
 // for that thread.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { Pool::forget(); });
 
-void Pool::fit_workers(int wanted) {
+/// False where there is no memory for that: loops are also of generated code, which nothing can be thrown through.
+bool Pool::fit_workers(int wanted) try {
   const int now = num_workers_.load(std::memory_order_relaxed);
   if (now == wanted) [[likely]]
-    return;
+    return true;
   detail::log(detail::Subsystem::threads, detail::LogLevel::info, [&] {
     return std::string("the pool ") + (now < wanted ? "grows" : "shrinks") + " from " +
            std::to_string(now) + " to " + detail::counted(wanted, "worker") + ", for " +
@@ -224,7 +229,8 @@ void Pool::fit_workers(int wanted) {
   } else {
     dismiss_workers(wanted);
   }
-}
+  return true;
+} catch (const std::bad_alloc&) { return false; }
 
 void Pool::start_workers(int wanted) {
   const auto n = static_cast<std::size_t>(wanted);
@@ -263,7 +269,7 @@ void Pool::dismiss_surplus() {
   while (num_workers_.load() >= threads()) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;  // whoever has it comes here afterwards
-    fit_workers(std::min(num_workers_.load(), threads() - 1));
+    if (!fit_workers(std::min(num_workers_.load(), threads() - 1))) return;
   }
 }
 
@@ -279,8 +285,8 @@ void Pool::place(int index, Placement& placed) {
   const auto caller = static_cast<std::size_t>(it == cpus_.end() ? 0 : it - cpus_.begin());
   placed.share = shares.of_worker(static_cast<std::size_t>(index), shares.of(caller));
   if (placed.share != before) {
-    pin_to({cpus_.begin() + static_cast<std::ptrdiff_t>(shares.first(placed.share)),
-            cpus_.begin() + static_cast<std::ptrdiff_t>(shares.first(placed.share + 1))});
+    const std::size_t first = shares.first(placed.share);
+    pin_to(std::span(cpus_).subspan(first, shares.first(placed.share + 1) - first));
   }
 }
 
@@ -370,8 +376,7 @@ bool Pool::is_worth_waking(Clock::duration took, Clock::time_point now) {
 bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context,
                const void* work) {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;
-  fit_workers(threads() - 1);
+  if (!lock || !fit_workers(threads() - 1)) return false;
   body_ = body;
   context_ = context;
   share_out(chunks);
@@ -407,8 +412,10 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
 void parallel_for(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context,
                   const void* work) {
   if (chunks <= 0) return;
-  if (chunks > 1 && !inside && threads() > 1 && Pool::get().run(chunks, body, context, work))
-    return;
+  if (chunks > 1 && !inside && threads() > 1) {
+    Pool* const pool = Pool::get();
+    if (pool != nullptr && pool->run(chunks, body, context, work)) return;
+  }
   const InsideScope scope;
   for (std::int64_t i = 0; i < chunks; ++i) body(context, i);
 }

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -12,10 +14,13 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/sanitizers.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/reclaim.hpp"
+#include "runtime/thread_pool.hpp"
 #include "telamon/telamon.hpp"
 
 #if !defined(TELAMON_ASAN) && !defined(TELAMON_TSAN)  // which have operators of their own
@@ -200,6 +205,40 @@ TEST(LackOfMemory, FreesNothingThatOthersRead) {
   jit([](const Array& x) { return retire_p.bind1({}, {x}); }, {.backend = "interpret"})(ones({3}));
   runtime::reclaim();
   EXPECT_EQ(freed, 1);
+}
+
+// Loops of generated code, too, which nothing can be thrown through: the caller runs them by itself.
+TEST(LackOfMemory, ForThreadsEndsNoLoop) {
+  enum : int { kDone, kLess, kEnough };
+  int status = kDone;
+  for (long first = 0; status == kDone; ++first) {
+    const pid_t child = fork();  // which has no pool yet
+    if (child == 0) {
+      alarm(100);
+      set_num_threads(3);
+      std::atomic<int> done{0};
+      until_failure = first;
+      failures = 2;
+      for (int i = 0; i < 3; ++i)
+        [&]() noexcept { runtime::parallel_for(8, [&](std::int64_t) { ++done; }); }();
+      const bool enough = std::exchange(until_failure, -1) >= 0;
+      _exit(done != 24 ? kLess : enough ? kEnough : kDone);
+    }
+    waitpid(child, &status, 0);
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    ASSERT_GE(status, kDone) << "allocation " << first;
+  }
+  EXPECT_EQ(status, kEnough);
+}
+
+TEST(LackOfMemory, LetsThreadsThatHaveNoListFreeBlocks) {
+  void* const block = runtime::allocate(64);
+  std::thread([&] {
+    until_failure = 0;
+    failures = 1;
+    runtime::deallocate(block, 64);
+    EXPECT_LT(until_failure, 0) << "its list was to be made";
+  }).join();
 }
 
 TEST(LackOfMemory, OfFunctionsOfArraysIsNamedToo) {
