@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -196,6 +198,42 @@ TEST_F(ThreadPool, UsesMoreThanOneThread) {
   }
   FAIL() << "no loop ran on two threads";
 }
+
+#if defined(__linux__)
+TEST_F(ThreadPool, KeepsEachOfAsManyWorkersAsProcessorsToOne) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const int n = CPU_COUNT(&allowed);
+  if (n < 2) GTEST_SKIP() << "there is one processor";
+  set_num_threads(n);
+  const auto caller = std::this_thread::get_id();
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::atomic<int> arrived{0};
+    std::mutex mutex;
+    std::vector<cpu_set_t> own;
+    parallel_for(n, [&](std::int64_t) {
+      ++arrived;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (arrived < n && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (std::this_thread::get_id() == caller) return;
+      cpu_set_t mine;
+      ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+      const std::lock_guard lock(mutex);
+      own.push_back(mine);
+    });
+    if (static_cast<int>(own.size()) < n - 1) continue;  // not all came
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (const cpu_set_t& one : own) {
+      EXPECT_EQ(CPU_COUNT(&one), 1);
+      CPU_OR(&all, &all, &one);
+    }
+    EXPECT_EQ(CPU_COUNT(&all), n - 1);
+    return;
+  }
+  FAIL() << "no loop ran on all threads";
+}
+#endif
 
 // What a thread left in its caches in one loop it should find there in the next.
 TEST_F(ThreadPool, GivesEachThreadNeighbouringChunks) {
