@@ -219,6 +219,21 @@ Found read_file(int fd, const Key& key, std::optional<Pages>& bytes) {
   return Found::whole;
 }
 
+/// The file of that name, if it can be opened.
+Found find_file(const Descriptor& folder, const std::string& name, const Key& key,
+                std::optional<Pages>& bytes) {
+  int fd = -1;
+  do {
+    fd = ::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  } while (fd < 0 && errno == EINTR);
+  if (const Descriptor file(fd); file) return read_file(fd, key, bytes);
+  if (errno == ENOENT) return Found::absent;
+  if (errno == ELOOP || errno == ENXIO) return Found::damaged;  // a link, a socket
+  fail(with_error("cannot open " + name,
+                  errno));  // as for lack of descriptors: later it can perhaps
+  return Found::absent;
+}
+
 /// What a file takes of the disk. Blocks may be counted late, and compressed ones are fewer: the bound
 /// holds for what was written all the same.
 std::int64_t occupied(const struct stat& s) {
@@ -438,12 +453,8 @@ std::optional<Pages> load(const Key& key) {
   const Descriptor folder = open_folder(false);
   const std::string name = name_of(key);
   if (folder) {
-    const Descriptor file(
-        ::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     std::optional<Pages> bytes;
-    const Found found = file              ? read_file(file.get(), key, bytes)
-                        : errno == ENOENT ? Found::absent
-                                          : Found::damaged;
+    const Found found = find_file(folder, name, key, bytes);
     if (found == Found::whole) {
       count(live.hits);
       log("hit " + name);

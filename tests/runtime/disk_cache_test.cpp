@@ -168,6 +168,24 @@ TEST(DiskCache, FollowsNoLinkInPlaceOfAFile) {
   EXPECT_EQ(changes().errors, 1);
 }
 
+TEST(DiskCache, KeepsFilesThatCannotBeOpenedForNow) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const int next = open("/", O_RDONLY);
+  close(next);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit one_more{static_cast<rlim_t>(next + 1), limit.rlim_max};  // that of the folder
+  const CacheChanges changes;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const auto found = loaded(key(1));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(found, std::nullopt);
+  EXPECT_EQ(changes().errors, 1);
+  EXPECT_EQ(changes().misses, 1);
+  EXPECT_EQ(loaded(key(1)), text(1));
+}
+
 TEST(DiskCache, DoesWithoutAFolderThatOthersMayWriteTo) {
   const CacheFolder folder;
   cache::store(key(1), text(1));
