@@ -174,14 +174,11 @@ int try_file(const std::string& path) {
 
 int append_to_file(const std::string& path, std::string_view text) {
   struct stat s{};
-  const bool exists = ::stat(path.c_str(), &s) == 0;
-  if (!exists || S_ISREG(s.st_mode)) {
-    const auto size = static_cast<std::uint64_t>(exists ? s.st_size : 0);
-    if (!file_may_have(size + text.size())) return EFBIG;
-  }
-  // Not to be made where it is there: in folders as /tmp is, Linux may refuse that for another user's file.
-  const int fd =
-      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | (exists ? 0 : O_CREAT), 0666);
+  const bool exists = ::lstat(path.c_str(), &s) == 0;
+  const auto size = static_cast<std::uint64_t>(exists ? s.st_size : 0);
+  if (!file_may_have(size + text.size())) return EFBIG;
+  const int make = exists ? 0 : O_CREAT | O_EXCL;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | make, 0666);
   return fd < 0 ? errno : write_and_close(fd, text);
 }
 

@@ -25,7 +25,7 @@ TELAMON_API int write_file(const std::string& path, std::string_view text);
 /// Whether write_file could write there now, as the same errno. Leaves nothing behind.
 TELAMON_API int try_file(const std::string& path);
 
-/// The text at the end of the file, which is made if need be.
+/// The text at the end of the file, which is made if need be; no link is followed.
 int append_to_file(const std::string& path, std::string_view text);
 
 }  // namespace detail

@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "compiler/support.hpp"
+#include "support/processes.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
@@ -254,6 +256,40 @@ TEST(Observability, PerfMapNamesKernelsAndPrograms) {
   const auto [entry, entry_bytes] = functions["telamon:watched"];
   EXPECT_GT(kernel_bytes, 0u);
   EXPECT_TRUE(kernel + kernel_bytes <= entry || entry + entry_bytes <= kernel);
+}
+
+// A child's, too, which its parent's was not.
+TEST(Observability, PerfMapsHaveNothingOfWhatWasThereBefore) {
+  const Variable map("TELAMON_PERF_MAP", "1");
+  const auto own = [] { return "/tmp/perf-" + std::to_string(getpid()) + ".map"; };
+  compile_example();
+  const auto named = [&] {
+    std::ifstream file(own());
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  expect_success_in_processes(1, [&](int) {
+    std::ofstream(own()) << "1000 10 dead\n";
+    compile_example({.contract = false, .name = "first", .disabled = {}});
+    compile_example({.contract = false, .name = "second", .disabled = {}});
+    EXPECT_THAT(named(), AllOf(HasSubstr("telamon:first"), HasSubstr("telamon:second")));
+    EXPECT_THAT(named(), Not(HasSubstr("dead")));
+    std::filesystem::remove(own());
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  expect_success_in_processes(1, [&](int) {
+    const std::string target = ::testing::TempDir() + "target_of_a_perf_map";
+    std::ofstream(target) << "kept";
+    std::filesystem::create_symlink(target, own());
+    compile_example({.contract = false, .name = "first", .disabled = {}});
+    EXPECT_FALSE(std::filesystem::is_symlink(own()));
+    EXPECT_THAT(named(), HasSubstr("telamon:first"));
+    std::ifstream file(target);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "kept");
+    std::filesystem::remove(own());
+    std::filesystem::remove(target);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  std::filesystem::remove(own());
 }
 
 TEST(Observability, SaysWhichVariableNamesAFolderThatCannotBe) {

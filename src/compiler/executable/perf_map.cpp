@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/process_mutex.hpp"
 #include "core/side_file.hpp"
 
 namespace telamon {
@@ -27,10 +29,18 @@ void name_code(std::string_view program, const NativeImage& image, const char* b
     lines += fmt::format("{:x} {:x} {}\n", reinterpret_cast<std::uintptr_t>(begin) + f.at, f.bytes,
                          names[i]);
   }
-  static auto* const mutex = new std::mutex;
-  const std::lock_guard lock(*mutex);
-  const std::string path = fmt::format("/tmp/perf-{}.map", getpid());
-  if (const int error = detail::append_to_file(path, lines)) {
+  static constinit detail::ProcessMutex mutex;
+  static pid_t begun_by = 0;
+  const std::lock_guard lock(mutex);
+  const pid_t self = getpid();
+  const std::string path = fmt::format("/tmp/perf-{}.map", self);
+  int error = 0;
+  if (begun_by != self) {  // what is there is of a process that had its number before
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) error = errno;
+    else begun_by = self;
+  }
+  if (error == 0) error = detail::append_to_file(path, lines);
+  if (error != 0) {
     detail::ignore_environment("TELAMON_PERF_MAP",
                                path + " cannot be written: " + std::strerror(error));
   }
