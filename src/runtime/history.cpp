@@ -1,6 +1,8 @@
 // Counters and the bounded history of compiled programs.
 #include "runtime/history.hpp"
 
+#include <pthread.h>
+
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -46,6 +48,19 @@ AllCallCounters& all_call_counters() {
   static auto* const all = new AllCallCounters;  // leaked: threads may end after main
   return *all;
 }
+
+// A child after fork() has both as they are while no thread changes them. When the library is loaded: a
+// thread that did it later could wait for a fork() under way, and the child for that thread.
+void lock_all() {
+  history_log().mutex.lock();
+  all_call_counters().mutex.lock();
+}
+void unlock_all() {
+  all_call_counters().mutex.unlock();
+  history_log().mutex.unlock();
+}
+[[maybe_unused]] const int registered =
+    (history_log(), all_call_counters(), pthread_atfork(lock_all, unlock_all, unlock_all));
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "runtime/profile.hpp"
 
 #include <fmt/core.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -137,6 +138,15 @@ class Recorder {
 
   std::string trace_text(const ProfileReport& report, double begin);
 
+  void lock() {
+    mutex_.lock();
+    for (const auto& thread : threads_) thread->mutex.lock();
+  }
+  void unlock() {
+    for (const auto& thread : threads_) thread->mutex.unlock();
+    mutex_.unlock();
+  }
+
  private:
   std::shared_ptr<ThreadRecord> add_thread() {
     auto record = std::make_shared<ThreadRecord>();
@@ -168,6 +178,13 @@ class Recorder {
   std::vector<std::shared_ptr<ThreadRecord>> threads_;
   std::atomic<std::int64_t> drawn_{0};
 };
+
+// A child after fork() has what is recorded as it is while no thread changes it. When the library is loaded: a
+// thread that did it later could wait for a fork() under way, and the child for that thread.
+void lock_all() { Recorder::get().lock(); }
+void unlock_all() { Recorder::get().unlock(); }
+[[maybe_unused]] const int registered =
+    (Recorder::get(), pthread_atfork(lock_all, unlock_all, unlock_all));
 
 /// The bytes of the character that the text begins with; 0 where that is not UTF-8.
 std::size_t bytes_of_character(std::string_view text) {

@@ -1,6 +1,8 @@
 // Reclamation: one word per thread, odd while it reads.
 #include "runtime/reclaim.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -50,6 +52,13 @@ Registry& registry() {
   static auto* const r = new Registry;  // leaked: threads may end after main
   return *r;
 }
+
+// A child after fork() has it as it is while no thread changes it. When the library is loaded: a thread that
+// did it later could wait for a fork() under way, and the child for that thread.
+void lock_all() { registry().mutex.lock(); }
+void unlock_all() { registry().mutex.unlock(); }
+[[maybe_unused]] const int registered =
+    (registry(), pthread_atfork(lock_all, unlock_all, unlock_all));
 
 /// Those that can be freed now. Called with the lock held.
 std::vector<Retired> take_free(Registry& r) {

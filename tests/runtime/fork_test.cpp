@@ -14,6 +14,7 @@
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/profile.hpp"
 #include "telamon/threads.hpp"
 
 #if !defined(TELAMON_TSAN)  // which refuses threads in a child after fork()
@@ -100,6 +101,31 @@ TEST(Fork, GivesChildrenThatComputeWhileOtherThreadsOfTheParentDo) {
         << "child that compiles " << i;
   }
   set_num_threads(threads_before);
+}
+
+// Threads that begin and end, programs that are compiled and forgotten, counters, the history and profiles: each
+// has a lock that is held for moments, again and again.
+TEST(Fork, GivesChildrenThatRecordWhileOtherThreadsOfTheParentDo) {
+  const Array x({0.5, 1.5, 2.5});
+  const auto jitted = jit(f);
+  const double want = jitted(x).item<double>();
+  const Profile profile;
+  const auto ask = [] {
+    for (int i = 0; i < 100; ++i) (void)counters(), (void)history(), clear_history();
+  };
+  const auto begin_threads = [&] { std::thread([&] { jitted(x); }).join(); };
+  const auto begin_profiles = [&] { Profile().stop(); };
+  const Busy busy({ask, ask, begin_threads, begin_threads, begin_profiles, [&] { jitted(x); }});
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(status_of_child([&] {
+                bool right = false;
+                std::thread([&] { right = jitted(x).item<double>() == want; }).join();
+                ask();
+                return right && Profile().stop().microseconds >= 0;
+              }),
+              0)
+        << "child " << i;
+  }
 }
 
 // The parent's thread goes on with it; the child begins anew, with that program and with others.
