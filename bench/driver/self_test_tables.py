@@ -211,6 +211,10 @@ def check_soundness():
     check(not results.sound([row("P.a", jax=entry(1))]), "a row that we have not")
     check(not results.sound([row("P.a", telamon=entry(1), telamon_contract={"error": "x"})]), "one of ours failed")
     check(results.sound([row("P.a", telamon=entry(1), jax={"error": "x"})]), "another's failure")
+    wrong = entry(1, mismatch="NaN elsewhere; against jax")
+    check(not results.sound([row("P.a", telamon=wrong, jax=entry(1))]), "results of ours that differ")
+    check(results.sound([row("P.a", telamon=entry(1), jax=entry(1), hand_fast=wrong)]), "another's results that differ")
+    check(not results.sound([row("P.a", telamon=entry(1), torch=wrong) | {"reference": "telamon"}]), "that differ from ours")
 
 
 def main():
