@@ -150,7 +150,9 @@ Tried try_values(const tl::ClosedJaxpr& traced, const std::string& name, const A
       if (finding.kind == Finding::Kind::agrees) continue;
       if (finding.kind != Finding::Kind::contraction) return {values.name, std::move(finding)};
       if (contraction.inputs.empty()) contraction = {values.name, std::move(finding)};
-    } catch (const tl::OutOfMemoryError&) { throw; } catch (const tl::Error&) {
+    } catch (const tl::OutOfMemoryError&) { throw; } catch (const tl::compiler::DumpError&) {
+      throw;
+    } catch (const tl::Error&) {
       // A program may refuse values, with a check; the first ones are to work.
       if (&values == all.data()) throw;
     }

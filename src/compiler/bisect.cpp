@@ -71,11 +71,12 @@ std::string difference(const Array& got, const Array& want, double relative) {
 /// How far an attempt is, and what comes of it: the last that its process tells.
 struct Report {
   enum class Kind : std::uint8_t {
-    reached,        // texts: where it is
-    interprets,     // the program after a pass: its name, the program before, and after
-    compared,       // how the results differ
-    found,          // a pass that changes what the program computes: its name, how, before, after
-    lack_of_memory  // the message
+    reached,         // texts: where it is
+    interprets,      // the program after a pass: its name, the program before, and after
+    compared,        // how the results differ
+    found,           // a pass that changes what the program computes: its name, how, before, after
+    lack_of_memory,  // the message
+    lack_of_dumps    // the message
   };
   Kind kind = Kind::reached;
   std::vector<std::string> texts;
@@ -171,9 +172,9 @@ class Attempt {
       spoil_memory(subject_.want);
       executable->execute(inputs, subject_.options.donated, got);
       return compared(differences(got));
-    } catch (const OutOfMemoryError&) { throw; } catch (const Error& e) {
-      return compared("it cannot be compiled and run: " + e.message());
-    }
+    } catch (const OutOfMemoryError&) { throw; } catch (const DumpError&) {
+      throw;
+    } catch (const Error& e) { return compared("it cannot be compiled and run: " + e.message()); }
   }
 
  private:
@@ -296,12 +297,13 @@ class Bisection {
             report({Report::Kind::lack_of_memory, {e.message()}});
           } catch (const std::bad_alloc&) {
             report({Report::Kind::lack_of_memory, {"out of memory"}});
-          }
+          } catch (const DumpError& e) { report({Report::Kind::lack_of_dumps, {e.message()}}); }
         },
         subject_.options.limit);
     Report last = last_report(child.told);
     if (!is_result(last)) return at_the_end(last, child);
     if (last.kind == Report::Kind::lack_of_memory) throw OutOfMemoryError(last.texts[0]);
+    if (last.kind == Report::Kind::lack_of_dumps) throw DumpError(last.texts[0]);
     return last;
   }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/dump_error.hpp"
 #include "runtime/backend.hpp"
 
 namespace telamon {
@@ -54,7 +55,8 @@ struct BisectOptions {
 
 /// Compiles the program and compares what comes of it, on these inputs, with what the interpreter
 /// makes of it: after each pass over jaxprs, and at the end with each optimisation switched off.
-/// OutOfMemoryError where memory runs out, which is no fault of what was looked at then.
+/// OutOfMemoryError where memory runs out, and DumpError where dumps cannot be written, which are no faults of what
+/// was looked at then.
 TELAMON_API Finding bisect(const Jaxpr& program, const Arrays& inputs, BisectOptions options = {});
 
 }  // namespace compiler

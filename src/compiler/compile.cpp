@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "compiler/dump_error.hpp"
 #include "compiler/emit/emit.hpp"
 #include "compiler/executable/executable.hpp"
 #include "compiler/executable/native_loader.hpp"
@@ -149,8 +150,8 @@ class Compilation {
     return before ? std::string(pass) + "_again" : pass;
   }
   [[noreturn]] void refuse_directory(const std::string& why) const {
-    throw ValueError("TELAMON_DUMP='" + directory_.string() + "': cannot write there: " + why +
-                     "; name a folder that can be written to");
+    throw DumpError("TELAMON_DUMP='" + directory_.string() + "': cannot write there: " + why +
+                    "; name a folder that can be written to");
   }
   void start() { last_ = std::chrono::steady_clock::now(); }
   void finish(const std::string& pass, std::size_t count, const char* unit) {

@@ -159,6 +159,25 @@ TEST_F(Command, BisectDumpsEveryAttemptUnderItsOwnName) {
         << name;
 }
 
+TEST_F(Command, BisectBlamesNoPassForDumpsThatCannotBeWritten) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const std::string program = file("product.jaxpr", kProduct);
+  const Answer nowhere = telamon_command("bisect " + program, "TELAMON_DUMP=/dev/null ");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.text, StartsWith("telamon: TELAMON_DUMP='/dev/null': cannot write there: "));
+  // Nor where it is the numbers tried second that find no room.
+  std::filesystem::create_directories(
+      path("dump/0000-attempt_1_of_others__product.0-source.jaxpr/x"));
+  const Answer later = telamon_command("bisect " + program, "TELAMON_DUMP='" + path("dump") + "' ");
+  EXPECT_EQ(later.code, 2);
+  EXPECT_THAT(later.text, HasSubstr("cannot write there: "));
+  const Answer all = telamon_command("bisect --all " + file("cases.jsonl", kCase.dump() + "\n"),
+                                     "TELAMON_DUMP=/dev/null ");
+  EXPECT_EQ(all.code, 2);
+  EXPECT_THAT(all.text, AllOf(StartsWith("wave: skipped, TELAMON_DUMP="),
+                              HasSubstr("skipped 1 of 1 case\n")));
+}
+
 TEST_F(Command, BisectNamesTheInputThatIsTooLarge) {
   TELAMON_TEST_NEEDS_COMPILER();
   const Answer answer = telamon_command(

@@ -118,6 +118,22 @@ TEST(Bisect, BlamesNobodyWhereMemoryRunsOutInChildren) {
   expect_to_blame_nobody_where_memory_runs_out(Runs::in_children);
 }
 
+void expect_to_blame_nobody_where_no_dumps_can_be_written(Runs runs) {
+  const Arrays inputs = example_inputs();
+  const auto full = [](const Jaxpr&, const CompileOptions&) -> Compiled {
+    throw compiler::DumpError("No space left on device");
+  };
+  EXPECT_THROW(bisect(stage(example(), inputs), inputs, {.runs = runs, .compile = full}),
+               compiler::DumpError);
+}
+
+TEST(Bisect, BlamesNobodyWhereNoDumpsCanBeWritten) {
+  expect_to_blame_nobody_where_no_dumps_can_be_written(Runs::here);
+}
+TEST(Bisect, BlamesNobodyWhereNoDumpsCanBeWrittenInChildren) {
+  expect_to_blame_nobody_where_no_dumps_can_be_written(Runs::in_children);
+}
+
 TEST(Bisect, TakesInfinityForRightOnlyWhereItIs) {
   const Program f = [](std::span<const Array> x) { return Arrays{exp(x[0])}; };
   const Arrays inputs = {Array({1000.0, 1.0})};

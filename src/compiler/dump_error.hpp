@@ -1,0 +1,18 @@
+// The error of who asks for dumps where none can be written.
+#pragma once
+
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What TELAMON_DUMP asks for cannot be written: a fault of the environment, and not of the program.
+class TELAMON_API DumpError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
