@@ -188,9 +188,10 @@ void add_bisect(CLI::App& app, int& code) {
   add_jit_options(*command, options->jit);
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");
   command
-      ->add_option(
-          "--rtol", options->rtol,
-          "how far results may be apart, relatively; by default it depends on the narrowest dtype")
+      ->add_option("--rtol", options->rtol,
+                   "how far results may be apart, relative to the number plus the largest of its "
+                   "array; with 0 all is to be the same, down to the signs of zeros; by default it "
+                   "depends on the narrowest dtype")
       ->check(finite("finite number", "NUMBER"));
   command
       ->add_option("--limit", options->limit,

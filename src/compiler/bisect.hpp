@@ -45,7 +45,8 @@ struct BisectOptions {
   /// takes longer is as one that crashes.
   std::optional<std::chrono::seconds> limit = {};
   /// Relative to the number and the largest of its array; by default by the narrowest dtype that
-  /// the program computes with: 1e-9 for f64, 1e-4 for f32, 1e-2 for narrower ones. What is not finite has to be the same.
+  /// the program computes with: 1e-9 for f64, 1e-4 for f32, 1e-2 for narrower ones. What is not finite has to be the same;
+  /// with 0 all has to, down to the signs of zeros.
   std::optional<double> rtol = {};
   /// How programs are compiled, where not by the backend llvm: tests break a pass there.
   std::function<std::shared_ptr<const runtime::Executable>(const Jaxpr&,

@@ -176,6 +176,42 @@ TEST(Bisect, ComparesBitsWhereTheToleranceIsZero) {
             Finding::Kind::pass);
 }
 
+TEST(Bisect, TellsZerosApartByTheirSignsWhereTheToleranceIsZero) {
+  const Arrays inputs = {Array({0.0, -0.0, 1.0})};
+  const Jaxpr same = stage([](std::span<const Array> x) { return Arrays{x[0] * 1.0}; }, inputs);
+  const auto swapped = [&](const Jaxpr&) {
+    return stage([](std::span<const Array> x) { return Arrays{where(x[0] == 0.0, -x[0], x[0])}; },
+                 inputs);
+  };
+  EXPECT_EQ(bisect(same, inputs, {.compile = with_pass("cse", swapped)}).kind,
+            Finding::Kind::agrees);
+  const Finding finding = bisect(same, inputs, {.rtol = 0, .compile = with_pass("cse", swapped)});
+  EXPECT_EQ(finding.kind, Finding::Kind::pass);
+  EXPECT_EQ(finding.difference,
+            "result 0: 2 of 3 numbers differ; the first, at 0, is -0 and should be 0");
+}
+
+TEST(Bisect, NamesTheFirstOfIntegersAndBooleansThatDiffer) {
+  const Arrays inputs = {Array({1, 2, 3, 4})};
+  const auto up_to = [&](int most, DType dtype) {
+    return stage(
+        [=](std::span<const Array> x) {
+          return Arrays{minimum(x[0], most).astype(dtype), (x[0] <= most).astype(dtype)};
+        },
+        inputs);
+  };
+  for (const auto& [dtype, difference] :
+       {std::pair{DType::i32, "2 of 4 numbers differ; the first, at 2, is 2 and should be 3"},
+        {DType::u64, "2 of 4 numbers differ; the first, at 2, is 2 and should be 3"},
+        {DType::bool_, "4 of 4 numbers differ; the first, at 0, is 0 and should be 1"}}) {
+    const auto fewer = [&, dtype = dtype](const Jaxpr&) {
+      return up_to(dtype == DType::bool_ ? 0 : 2, dtype);
+    };
+    EXPECT_EQ(bisect(up_to(9, dtype), inputs, {.compile = with_pass("cse", fewer)}).difference,
+              std::string("result 0: ") + difference);
+  }
+}
+
 // A part in f32 is as far apart as that.
 TEST(Bisect, ComparesByTheNarrowestNumbersOfTheProgram) {
   const Arrays inputs = {uniform({8}, DType::f64)};
