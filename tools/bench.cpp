@@ -39,8 +39,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
   const Arrays inputs = o.input.empty()
                             ? example_inputs(file, o.programs.transform, o.programs.batch)
                             : load_inputs(o.input, file.program, o.programs.transform);
-  const Function f =
-      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const Function f = apply_transforms(file.program, o.programs.transform);
   Timings t;
   const auto trace_start = Clock::now();
   (void)tl::make_jaxpr(f)(inputs);

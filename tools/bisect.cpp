@@ -161,8 +161,7 @@ Tried try_values(const tl::ClosedJaxpr& traced, const std::string& name, const A
 }
 
 int bisect(const ProgramFile& file, const Options& o) {
-  const Function f =
-      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const Function f = apply_transforms(file.program, o.programs.transform);
   const bool given = !o.input.empty() || file.inputs.has_value();
   const Arrays examples = o.input.empty()
                               ? example_inputs(file, o.programs.transform, o.programs.batch)

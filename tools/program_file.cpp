@@ -267,6 +267,11 @@ bool is_batch_of(const Array& x, const tl::Aval& aval, int axes) {
   return true;
 }
 
+// "grad(loss)"
+std::string named(const std::string& transform, const std::string& of) {
+  return transform + "(" + of + ")";
+}
+
 // "f64[N,3]", "f64[N0,N1,3]"
 std::string batch_text(const tl::Aval& aval, int axes) {
   std::string text(tl::short_name(aval.dtype));
@@ -341,14 +346,17 @@ std::string inputs_text(const tl::interop::Program& program) {
   return text;
 }
 
-Function apply_transforms(Function f, const std::string& transforms) {
+Function apply_transforms(const tl::interop::Program& program, const std::string& transforms) {
+  Function f = [&program](const Arrays& x) { return program(x); };
+  std::string name = program.name();
   const std::vector<std::string> names = split(transforms);
   for (auto it = names.rbegin(); it != names.rend(); ++it) {
-    if (*it == "jit") f = tl::jit(f);
+    if (*it == "jit") f = tl::jit(f, {.name = name});
     else if (*it == "vmap") f = tl::vmap(f);
     else if (*it == "grad") f = grad_of(f);
     else if (*it == "jvp") f = jvp_of(f);
     else f = vjp_of(f);
+    name = named(*it, name);
   }
   return f;
 }
@@ -370,7 +378,7 @@ std::vector<bool> donated_inputs(const std::vector<int>& donate, std::size_t num
 std::string display_name(const std::string& program, const std::string& transforms) {
   std::string name = program;
   const std::vector<std::string> names = split(transforms);
-  for (auto it = names.rbegin(); it != names.rend(); ++it) name = *it + "(" + name + ")";
+  for (auto it = names.rbegin(); it != names.rend(); ++it) name = named(*it, name);
   return name;
 }
 

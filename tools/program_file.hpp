@@ -38,8 +38,9 @@ Arrays example_inputs(const ProgramFile& file, const std::string& transforms,
 std::string inputs_text(const telamon::interop::Program& program);
 
 /// "jit,vmap,grad" is jit(vmap(grad(f))). grad differentiates the sum of the first result with respect
-/// to all floating-point inputs; vmap maps axis 0 of all; jvp and vjp push and pull ones.
-Function apply_transforms(Function f, const std::string& transforms);
+/// to all floating-point inputs; vmap maps axis 0 of all; jvp and vjp push and pull ones. Each jit has the name of
+/// what it compiles, "vmap(grad(loss))". The program is to outlive the function.
+Function apply_transforms(const telamon::interop::Program& program, const std::string& transforms);
 
 /// --donate 0,-1 of a program with so many inputs, after `num_consts` constants; empty where nothing is donated.
 /// ValueError where a number is none of an input.

@@ -24,8 +24,7 @@ Arrays inputs_of(const ProgramFile& file, const Options& o) {
 }
 
 int run(const ProgramFile& file, const Options& o) {
-  const Function f =
-      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const Function f = apply_transforms(file.program, o.programs.transform);
   const Arrays results = f(inputs_of(file, o));
   if (o.programs.all) std::cout << display_name(file.program.name(), o.programs.transform) << ":\n";
   for (const Array& y : results) std::cout << y.aval().to_string() << '\n' << y << '\n';

@@ -106,8 +106,7 @@ bool compiles(const Options& o) {
 }
 
 int show(const ProgramFile& file, const Options& o) {
-  const Function f =
-      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const Function f = apply_transforms(file.program, o.programs.transform);
   const Arrays examples = example_inputs(file, o.programs.transform, o.programs.batch);
   const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
   const std::string name = display_name(file.program.name(), o.programs.transform);

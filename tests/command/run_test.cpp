@@ -6,6 +6,12 @@ namespace {
 
 using namespace telamon_test;
 
+TEST_F(Command, NamesWhatIsJittedAfterItsProgram) {
+  const std::string program = file("product.jaxpr", kProduct);
+  EXPECT_THAT(telamon_command("show --transform jit,vmap,jit " + program).text,
+              AllOf(HasSubstr("jit [ name=vmap(jit(product))"), HasSubstr("jit [ name=product")));
+}
+
 TEST_F(Command, RunComposesTransformationsInOrder) {
   const std::string cases = file("cases.jsonl", kCase.dump());
   EXPECT_THAT(telamon_command("run " + cases).text, StartsWith("f64[]\n1.43827661581260"));
