@@ -122,7 +122,7 @@ class Report {
   explicit Report(const Options& options) : options_(options) {
     if (!options.json_file.empty()) {
       json_.open(options.json_file);
-      if (!json_) throw std::runtime_error("cannot write '" + options.json_file + "'");
+      if (!json_) refuse_file();
     }
   }
   void add(const Outcome& o) {
@@ -137,17 +137,25 @@ class Report {
     }
   }
   bool empty() const { return counts_[0] + counts_[1] + counts_[2] == 0; }
-  int finish() const {
+  int finish() {
     for (const auto& [reason, count] : skipped_)
       std::cout << "skipped " << count << ": " << reason << '\n';
     if (!options_.list_missing || counts_[1]) {
       std::cout << counts_[0] << " passed, " << counts_[1] << " failed, " << counts_[2]
                 << " skipped" << '\n';
     }
+    if (json_.is_open()) {
+      json_.close();
+      if (!json_) refuse_file();
+    }
     return counts_[1] ? 1 : 0;
   }
 
  private:
+  [[noreturn]] void refuse_file() const {
+    throw std::runtime_error("cannot write '" + options_.json_file + "'");
+  }
+
   const Options& options_;
   std::ofstream json_;
   int counts_[3] = {0, 0, 0};

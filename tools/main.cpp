@@ -2,8 +2,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,11 +157,20 @@ int run(int argc, char** argv) {
   return code;
 }
 
+// What a command has printed is its answer: where it is lost, as on a full disk, the command fails.
+void flush_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout)
+    throw std::runtime_error("cannot write to standard output");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    flush_output();
+    return code;
   } catch (const nlohmann::json::exception& e) {
     std::cerr << "telamon: damaged file: " << telamon::interop::plain_message(e) << '\n';
   } catch (const std::bad_alloc&) {

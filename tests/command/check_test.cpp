@@ -31,6 +31,9 @@ TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   for (std::string line; std::getline(lines, line); ++count)
     EXPECT_EQ(Json::parse(line)["verdict"], "passed");
   EXPECT_EQ(count, 6);
+  const Answer lost = telamon_command("check --json /dev/full " + cases);
+  EXPECT_EQ(lost.code, 2);
+  EXPECT_THAT(lost.text, HasSubstr("telamon: cannot write '/dev/full'\n"));
 }
 
 // The limit is of each process: the case that never ends is killed, those around it are not.

@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "command/command.hpp"
+#include "support/backends.hpp"
 
 namespace telamon {
 namespace {
@@ -49,6 +50,25 @@ TEST_F(Command, HelpOfACommandSaysWhatItTakes) {
   EXPECT_THAT(telamon_command("help cache clear").text, HasSubstr("removes them all"));
   EXPECT_EQ(telamon_command("help").text, telamon_command("--help").text);
   EXPECT_THAT(telamon_command("help shwo").text, HasSubstr("did you mean 'show'?"));
+}
+
+// A short answer waits in the buffer until the end, and a long one does not.
+TEST_F(Command, FailsWhereItsAnswerCannotBeWritten) {
+  const std::string program = file("product.jaxpr", kProduct),
+                    cases = file("cases.jsonl", kCase.dump() + "\n");
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += kCase.dump() + "\n";
+  for (const std::string& words :
+       {"show " + program, "run " + cases, "check " + cases, std::string("info"),
+        "show --all " + file("many.jsonl", many), std::string("--version"), std::string("help")}) {
+    const Answer lost = telamon_command(words + " 2>&1 >/dev/full )", "( ");
+    EXPECT_EQ(lost.code, 2) << words;
+    EXPECT_EQ(lost.text, "telamon: cannot write to standard output\n") << words;
+  }
+  if (!kCompiles) return;
+  for (const std::string words : {"show --asm ", "show --pass all ", "show --timings ",
+                                  "bench --json --seconds 0 ", "bench --seconds 0 ", "bisect "})
+    EXPECT_EQ(telamon_command(words + program + " >/dev/full").code, 2) << words;
 }
 
 TEST_F(Command, OptionsSayWhichNumbersTheyTake) {
