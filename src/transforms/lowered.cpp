@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <mutex>
 #include <ostream>
 
@@ -84,17 +86,30 @@ std::string Compiled::text(std::string_view stage) const {
 
 namespace {
 std::string lines_of(const std::vector<std::string>& unknown) {
+  std::map<std::string_view, int> times;
+  for (const std::string& why : unknown) ++times[why];
   std::string text;
-  for (const std::string& why : unknown) text += "not exact: " + why + "\n";
+  for (const std::string& why : unknown) {
+    const auto found = times.extract(why);
+    if (found.empty()) continue;
+    text += "not exact: " + why;
+    text += found.mapped() == 1 ? "\n" : " (" + std::to_string(found.mapped()) + " times)\n";
+  }
   return text;
+}
+// All digits of numbers that have been counted one by one.
+std::string count_text(double number) {
+  const bool exact = number == std::floor(number) && number < 0x1p53;
+  return exact ? fmt::format("{:.0f}", number) : fmt::format("{:.6g}", number);
 }
 }  // namespace
 
 std::string CostAnalysis::to_string() const {
   return fmt::format(
-      "flops            {:>14.6g}\ntranscendentals  {:>14.6g}\nbytes accessed   {:>14.6g}\n"
+      "flops            {:>14}\ntranscendentals  {:>14}\nbytes accessed   {:>14}\n"
       "kernels          {:>14}\nlibrary calls    {:>14}\n{}",
-      flops, transcendentals, bytes_accessed, kernels, library_calls, lines_of(unknown));
+      count_text(flops), count_text(transcendentals), count_text(bytes_accessed), kernels,
+      library_calls, lines_of(unknown));
 }
 std::ostream& operator<<(std::ostream& os, const CostAnalysis& cost) {
   return os << cost.to_string();

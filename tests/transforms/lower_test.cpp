@@ -221,6 +221,18 @@ TEST(CostAnalysis, SaysWhichLoopsItCannotCount) {
   EXPECT_THAT(c.to_string(), HasSubstr("not exact: the trips of a while loop"));
 }
 
+TEST(CostAnalysis, WritesWholeNumbersInFullAndEachReasonOnce) {
+  CostAnalysis c;
+  c.flops = 268959232;
+  c.transcendentals = 0.5;
+  c.bytes_accessed = 0x1p60;
+  c.unknown = {"a loop", "a branch", "a loop"};
+  EXPECT_EQ(c.to_string(),
+            "flops                 268959232\ntranscendentals             0.5\n"
+            "bytes accessed      1.15292e+18\nkernels                       0\n"
+            "library calls                 0\nnot exact: a loop (2 times)\nnot exact: a branch\n");
+}
+
 TEST(CostAnalysis, TakesTheDearestBranch) {
   const CostAnalysis c = cost(
       [](Array which, Array x) {
