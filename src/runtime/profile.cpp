@@ -255,8 +255,8 @@ std::string Recorder::trace_text(const ProfileReport& report, double begin) {
   }
   if (report.omitted > 0) {
     file << fmt::format(
-        R"(,{}{{"ph":"i","s":"g","pid":{},"tid":0,"ts":{:.3f},"name":"{} of {} spans are not drawn: at most {} of a kind are"}})",
-        '\n', process, begin, report.omitted, report.spans, kDrawnOfAKind);
+        R"(,{}{{"ph":"i","s":"g","pid":{},"tid":0,"ts":{:.3f},"name":"{} of {} spans are not drawn: at most {} of a kind are, and {} in all"}})",
+        '\n', process, begin, report.omitted, report.spans, kDrawnOfAKind, kDrawn);
   }
   file << "\n]}\n";
   return std::move(file).str();
