@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -73,6 +74,18 @@ TEST(Observability, SaysNothingUnlessAsked) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
+// Whether the table of passes or the walk through them has a word about this one.
+bool is_explained(const std::string& pass) {
+  std::string text;
+  for (const char* path : {"/docs/how-to/environment.md", "/docs/compiler.md"}) {
+    std::ostringstream all;
+    all << std::ifstream(std::string(TELAMON_SOURCE_DIR) + path).rdbuf();
+    text += all.str();
+  }
+  // A row, a word in a sentence, or one in the title of a section.
+  return std::regex_search(text, std::regex("`" + pass + "`|\n##[^:\n]*\\b" + pass + "\\b"));
+}
+
 // Together these programs have something for every pass to do.
 TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
   const auto compiled = [](const Program& f, const Arrays& inputs,
@@ -109,9 +122,11 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
   for (const Compiled& c : all)
     for (const PassTime& pass : c->info().passes) names.insert(pass.name);
   for (const char* name :
-       {"join_loops", "residuals", "loops", "conditions", "row_updates", "row_groups", "tiles",
-        "simplify_again", "wraps", "padded_sums", "mirrored_sums"})
+       {"join_loops", "residuals", "loops", "conditions", "row_updates", "sums_in_parts",
+        "row_groups", "tiles", "simplify_again", "wraps", "padded_sums", "mirrored_sums"})
     EXPECT_TRUE(names.contains(name)) << name;
+  for (const std::string& name : names)
+    EXPECT_TRUE(is_explained(name.substr(0, name.find("_again")))) << name;
   for (const Compiled& c : all) {
     for (const std::string& name : names) {
       const bool ran = std::any_of(c->info().passes.begin(), c->info().passes.end(),
