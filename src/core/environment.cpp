@@ -117,8 +117,9 @@ bool environment_knows(const char* variable, std::string_view word) {
   if (std::find(words.begin(), words.end(), word) != words.end()) return true;
   std::string known;
   for (const std::string_view w : words) known += (known.empty() ? "" : ", ") + std::string(w);
-  complain_once(std::string(variable) + ": there is no '" + std::string(word) + "'; it knows " +
-                known);
+  complain_once(std::string(variable) + ": '" + std::string(word) +
+                "' is ignored: there is no such word");
+  complain_once(std::string(variable) + " knows " + known);  // once for all words
   return false;
 }
 

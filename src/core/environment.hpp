@@ -19,7 +19,7 @@ namespace detail {
 /// The words that the variable may hold: of TELAMON_LOG, TELAMON_DISABLE, TELAMON_ISA, ...
 TELAMON_API std::span<const std::string_view> environment_words(std::string_view variable);
 
-/// Whether the word is one of these; if not, that is said once on standard error.
+/// Whether the word is one of these; if not, standard error says once that it is ignored, and once which there are.
 TELAMON_API bool environment_knows(const char* variable, std::string_view word);
 
 /// The text without the blanks around it.

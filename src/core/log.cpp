@@ -46,13 +46,19 @@ std::uint32_t with_word(std::uint32_t levels, std::string_view word) {
     ignore("'" + std::string(who) + "' is a level, of all subsystems with all=" + std::string(who));
     return levels;
   }
+  if (who.empty()) {
+    ignore("'" + std::string(word) + "' names no subsystem");
+    return levels;
+  }
   if (!environment_knows(kVariable.data(), who)) return levels;
   auto level = static_cast<std::uint32_t>(LogLevel::info);
   if (equals != std::string_view::npos) {
     const std::string_view wanted = trimmed(word.substr(equals + 1));
     level = static_cast<std::uint32_t>(level_of(wanted));
     if (level == 0) {
-      ignore("the levels are error, warn, info, debug; there is no '" + std::string(wanted) + "'");
+      ignore("the levels are error, warn, info, debug; " +
+             (wanted.empty() ? "'" + std::string(word) + "' names none"
+                             : "there is no '" + std::string(wanted) + "'"));
       return levels;
     }
   }

@@ -26,6 +26,7 @@
 #include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
 #include "core/thread_storage.hpp"
+#include "runtime/array_memory.hpp"
 #include "runtime/small_blocks.hpp"
 
 namespace telamon {
@@ -192,6 +193,10 @@ class Allocator {
 Allocator::Allocator() {
   const auto mebibytes = detail::environment_number("TELAMON_CACHE_MIB", 0);
   limit_ = mebibytes ? static_cast<std::size_t>(*mebibytes) << 20 : physical_memory() / 4;
+  if (!kGuardsArrays && !detail::environment_list("TELAMON_GUARD").empty())
+    detail::ignore_environment("TELAMON_GUARD",
+                               "it is for a library that is built with "
+                               "-DTELAMON_GUARD_PAGES=ON");
   pthread_atfork([] { get().lock(); }, [] { get().unlock(); }, [] { get().unlock(); });
 }
 void Allocator::lock() {

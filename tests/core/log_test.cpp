@@ -91,6 +91,14 @@ TEST(Log, UnknownLevelsAreSaidOnce) {
                         "info, debug; there is no 'loud'\n"));
 }
 
+TEST(Log, NamesWordsThatLackASubsystemOrALevel) {
+  const std::string text = logged([] { const Log log("=debug,jit="); });
+  EXPECT_EQ(text,
+            "telamon: TELAMON_LOG==debug,jit= is ignored: '=debug' names no subsystem\n"
+            "telamon: TELAMON_LOG==debug,jit= is ignored: the levels are error, warn, info, debug; "
+            "'jit=' names none\n");
+}
+
 TEST(Log, ALevelAloneIsNoSubsystem) {
   const std::string text = logged([] {
     const Log log("debug");
