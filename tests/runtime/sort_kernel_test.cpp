@@ -17,6 +17,7 @@
 
 #include "runtime/kernels/copy.hpp"
 #include "support/threads.hpp"
+#include "telamon/error.hpp"
 
 namespace {
 
@@ -321,6 +322,18 @@ TEST(SortAxes, SortsEveryLineAlongAnyAxisOfAnyLayout) {
       }
     }
     EXPECT_EQ(in_sum, out_sum);
+  }
+}
+
+TEST(SortLines, OfMoreElementsThanWordsCountAreRefused) {
+  const View huge = contiguous_view(nullptr, DType::f32, {2, std::int64_t{1} << 32});
+  try {
+    kernels::run_sort({&huge, 1}, 1, 1, {&huge, 1});
+    FAIL() << "sorted";
+  } catch (const NotImplementedError& e) {
+    EXPECT_EQ(e.message(),
+              "sort of f32[2,4294967296] along axis 1: lines of 2^32 elements and more are not "
+              "sorted");
   }
 }
 

@@ -434,8 +434,6 @@ std::int64_t lines_at_once(std::int64_t length, bool alone) {
 /// Dense operands and results, along the last axis.
 void sort_dense(std::span<const View> in, int num_keys, std::span<const View> out) {
   const std::int64_t length = in[0].shape.back(), lines = in[0].shape.num_elements() / length;
-  if (length > std::numeric_limits<std::uint32_t>::max())
-    throw NotImplementedError("sort: lines of 2^32 elements and more");
   const std::vector<Key> keys = keys_of(in.first(static_cast<std::size_t>(num_keys)));
   const bool alone = in.size() == 1 && !is_complex(in[0].dtype);
   const auto size = static_cast<std::int64_t>(size_of(in[0].dtype));
@@ -466,6 +464,10 @@ void run_sort(std::span<const View> in, int axis, int num_keys, std::span<const 
       in.size() == out.size() && num_keys >= 1 && static_cast<std::size_t>(num_keys) <= in.size(),
       "sort has as many results as operands, and keys among them");
   if (in[0].shape.num_elements() == 0) return;
+  if (in[0].shape[static_cast<std::size_t>(axis)] > std::numeric_limits<std::uint32_t>::max())
+    throw NotImplementedError("sort of " + Aval{in[0].shape, in[0].dtype, false}.to_string() +
+                              " along axis " + std::to_string(axis) +
+                              ": lines of 2^32 elements and more are not sorted");
   // Copies where lines are not adjacent elements.
   std::vector<std::optional<Temporary>> copies(2 * in.size());
   std::vector<View> from, to;
