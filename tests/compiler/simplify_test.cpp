@@ -77,6 +77,21 @@ TEST(Simplify, QuotientsRoundDownAndRemaindersHaveTheSignOfTheDivisor) {
   EXPECT_EQ(left(of_eight, numbers({5}, DType::i64)), "broadcast_in_dim shift_right_arithmetic");
 }
 
+// As doubles, 2^54 and what is added here are the same.
+TEST(Simplify, RemaindersByPowersOfTwoAreOnesWhereExactlyThatIsAdded) {
+  constexpr std::int64_t kDivisor = std::int64_t{1} << 54;
+  const auto remainder_with = [](std::int64_t added) -> Program {
+    return [added](std::span<const Array> in) -> Arrays {
+      const auto all = [&](std::int64_t x) { return lax::broadcast_in_dim(Array(x), {4}, {}); };
+      const Array r = lax::rem(in[0], all(kDivisor));
+      return {lax::select(lax::lt(r, all(0)), lax::add(r, all(added)), r)};
+    };
+  };
+  const Array x(std::vector<std::int64_t>{-5, 5, -kDivisor, kDivisor + 7});
+  check(remainder_with(kDivisor + 1), {x});
+  EXPECT_THAT(check(remainder_with(kDivisor), {x})->text("jaxpr"), ::testing::HasSubstr("and"));
+}
+
 TEST(Simplify, ArraysOfOneNumberAreComputedOnce) {
   const auto of_two = [](const Array& a) {
     const Array two = lax::full_like(a, 2);

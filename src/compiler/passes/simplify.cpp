@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
@@ -317,6 +318,13 @@ bool Simplifier::is(const Atom& a, double value) const {
   if (s == nullptr || is_complex(s->dtype())) return false;
   const double v = s->item<double>();
   return v == value && std::signbit(v) == std::signbit(value);
+}
+
+bool Simplifier::is_whole(const Atom& a, std::int64_t value) const {
+  const Array* x = splat(a);
+  if (x == nullptr || !is_integer(x->dtype())) return false;
+  if (x->dtype() == DType::u64) return std::cmp_equal(x->item<std::uint64_t>(), value);
+  return x->item<std::int64_t>() == value;
 }
 
 Atom Simplifier::filled(const Array& number, const Aval& aval) {

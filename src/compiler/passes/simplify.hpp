@@ -65,8 +65,10 @@ class Simplifier {
   const Array* splat(const Atom& a) const;
   /// The integer that all elements are, or the largest of 64 bits if it is larger, as where an index is read.
   std::optional<std::int64_t> whole_number(const Atom& a) const;
-  /// Whether all elements are this number; -0 is not 0.
+  /// Whether all elements, as doubles, are this number; -0 is not 0.
   bool is(const Atom& a, double value) const;
+  /// Whether all elements of an integer array are this one, however large.
+  bool is_whole(const Atom& a, std::int64_t value) const;
 
   template <class P>
   Atom make(const Primitive<P>& p, const P& params, Atoms inputs, const Aval& out) {

@@ -24,10 +24,11 @@ const Eqn* remainder(const Simplifier& s, const Atom& a) {
   const Eqn* e = s.defined_by(a, rem_p);
   return e != nullptr && divisor(s, *e) > 0 ? e : nullptr;
 }
-/// x of p(x, number).
-const Atom* x_with(const Simplifier& s, const Atom& a, const PrimitiveBase& p, double number) {
+/// x of p(x, number), of integers.
+const Atom* x_with(const Simplifier& s, const Atom& a, const PrimitiveBase& p,
+                   std::int64_t number) {
   const Eqn* e = s.defined_by(a, p);
-  return e != nullptr && s.is(e->inputs[1], number) ? &e->inputs[0] : nullptr;
+  return e != nullptr && s.is_whole(e->inputs[1], number) ? &e->inputs[0] : nullptr;
 }
 
 }  // namespace
@@ -58,8 +59,7 @@ std::optional<Atom> floored_by_power_of_two(Simplifier& s, const Eqn& e, const A
   const std::int64_t c = divisor(s, *rem);
   if (!std::has_single_bit(static_cast<std::uint64_t>(c))) return std::nullopt;
   const Atom x = rem->inputs[0], q = e.inputs[1];
-  if (const Atom* sum = x_with(s, e.inputs[2], add_p, static_cast<double>(c));
-      q == *r && sum != nullptr && *sum == *r)
+  if (const Atom* sum = x_with(s, e.inputs[2], add_p, c); q == *r && sum != nullptr && *sum == *r)
     return s.make(and_p, NoParams{}, {x, s.filled(c - 1, out)}, out);
   const Eqn* div = s.defined_by(q, div_p);
   const Atom* difference = x_with(s, e.inputs[2], sub_p, 1);
