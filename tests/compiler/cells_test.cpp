@@ -387,6 +387,23 @@ TEST(DeferredSums, OfGradientsOfWhatABatchSharesKeepLanesApart) {
   }
 }
 
+// Each of them reads the one before twice: there are 2^64 ways back to the first.
+TEST(DeferredSums, AreLookedAtOnce) {
+  const Program f = [](std::span<const Array> x) {
+    using State = std::pair<Array, Array>;
+    const auto step = [&](const State& s) {
+      Array term = sum(s.second);
+      for (int i = 0; i < 64; ++i) term = term + term * x[2];
+      return std::pair{State{s.first + term, sin(s.second)}, none};
+    };
+    const auto [total, y] = scan(step, State{x[0], x[1]}, none, {.length = 6}).first;
+    return Arrays{total, y};
+  };
+  const auto executable =
+      check(f, {numbers({}), numbers({64}, 2), numbers({}, 3, -.1, .1)}, -1, 1e6);
+  EXPECT_EQ(lines_with(executable, "kernel cells"), 1) << executable->text("plan");
+}
+
 TEST(DeferredSums, LeaveAloneWhatTheLoopLooksAt) {
   // The running sum is read by the body, or written down: it must be right at each trip.
   for (const bool read : {false, true}) {

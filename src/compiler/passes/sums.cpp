@@ -34,7 +34,12 @@ class Deferral {
       : p_(p),
         body_(p.jaxpr),
         producer_(detail::producers(p.jaxpr)),
-        uses_(detail::use_counts(p.jaxpr)) {}
+        uses_(detail::use_counts(p.jaxpr)),
+        summed_(static_cast<std::size_t>(p.jaxpr.num_vars())) {
+    for (const Eqn& eqn : body_.eqns()) {
+      if (eqn.outputs.size() == 1) summed_[static_cast<std::size_t>(eqn.outputs[0])] = sum(eqn);
+    }
+  }
 
   /// The carries that are such sums, with the terms over the batch.
   std::map<int, Vars> find() {
@@ -45,71 +50,79 @@ class Deferral {
       if (!result.is_var() || !is_float(body_.aval(result).dtype) || result.var() == carry ||
           uses_[static_cast<std::size_t>(carry)] != 1)
         continue;
-      terms_.clear();
-      found_carry_ = false;
-      const std::int64_t batch = batch_;
-      if (split(result.var(), carry) && found_carry_ && !terms_.empty()) out[k] = terms_;
-      else batch_ = batch;
+      if (auto terms = split(result.var(), carry)) out[k] = std::move(*terms);
     }
     return out;
   }
   std::int64_t batch() const { return batch_; }
-  bool sums(const Atom& a) { return a.is_var() && is_sum(a.var()); }
+  /// The elements over which this is linear in sums over the leading dimension, all of the same size; 0: it is no sum.
+  std::int64_t summed(const Atom& a) const {
+    return a.is_var() ? summed_[static_cast<std::size_t>(a.var())] : 0;
+  }
   const Eqn* eqn_of(Var v) const {
     const int e = producer_[static_cast<std::size_t>(v)];
     return e < 0 ? nullptr : &body_.eqns()[static_cast<std::size_t>(e)];
   }
 
  private:
-  // v = carry + terms, all of them sums over the batch.
-  bool split(Var v, Var carry) {
-    if (v == carry) {
-      found_carry_ = true;
-      return true;
+  // The terms of v = carry + terms, if all are sums over the batch.
+  std::optional<Vars> split(Var v, Var carry) {
+    Vars terms, left = {v};
+    bool found_carry = false;
+    std::int64_t batch = batch_;
+    while (!left.empty()) {
+      v = left.back();
+      left.pop_back();
+      if (v == carry) {
+        found_carry = true;
+        continue;
+      }
+      const Eqn* eqn = eqn_of(v);
+      if (eqn != nullptr && eqn->primitive == &add_p && uses_[static_cast<std::size_t>(v)] == 1) {
+        for (const std::size_t i : {1, 0}) {
+          const Atom& a = eqn->inputs[i];
+          if (!a.is_var() || body_.aval(a).shape != body_.aval(v).shape) return std::nullopt;
+          left.push_back(a.var());
+        }
+        continue;
+      }
+      const std::int64_t n = summed(Atom::var(v));
+      if (n == 0 || (batch != 0 && batch != n)) return std::nullopt;
+      batch = n;
+      terms.push_back(v);
     }
-    const Eqn* eqn = eqn_of(v);
-    if (eqn != nullptr && eqn->primitive == &add_p && uses_[static_cast<std::size_t>(v)] == 1) {
-      return std::all_of(eqn->inputs.begin(), eqn->inputs.end(), [&](const Atom& a) {
-        return a.is_var() && body_.aval(a).shape == body_.aval(v).shape && split(a.var(), carry);
-      });
-    }
-    if (!is_sum(v)) return false;
-    terms_.push_back(v);
-    return true;
+    if (!found_carry || terms.empty()) return std::nullopt;
+    batch_ = batch;
+    return terms;
   }
 
-  // Whether v is linear in sums over the leading dimension, all of the same size.
-  bool is_sum(Var v) {
-    const Eqn* eqn = eqn_of(v);
-    if (eqn == nullptr) return false;
-    const PrimitiveBase* p = eqn->primitive;
-    const auto operand_is = [&](std::size_t i) { return sums(eqn->inputs[i]); };
+  // summed() of its result; of its operands that is known.
+  std::int64_t sum(const Eqn& eqn) const {
+    const PrimitiveBase* p = eqn.primitive;
+    const auto of = [&](std::size_t i) { return summed(eqn.inputs[i]); };
     if (p == &reduce_sum_p) {
-      const Atom& x = eqn->inputs[0];
-      if (!x.is_var() || !reduction_axes(*eqn).contains(0)) return false;
+      const Atom& x = eqn.inputs[0];
+      if (!x.is_var() || !reduction_axes(eqn).contains(0)) return 0;
       const std::int64_t n = body_.aval(x).shape[0];
-      if (n < kLeastBatch || (batch_ != 0 && batch_ != n)) return false;
-      batch_ = n;
-      return true;
+      return n < kLeastBatch ? 0 : n;
     }
-    if (p == &neg_p || p == &reshape_p || p == &broadcast_in_dim_p) return operand_is(0);
+    if (p == &neg_p || p == &reshape_p || p == &broadcast_in_dim_p) return of(0);
     if (p == &add_p) {
-      return body_.aval(eqn->inputs[0]).shape == body_.aval(eqn->inputs[1]).shape &&
-             operand_is(0) && operand_is(1);
+      const bool fits = body_.aval(eqn.inputs[0]).shape == body_.aval(eqn.inputs[1]).shape;
+      return fits && of(0) == of(1) ? of(0) : 0;
     }
-    if (p == &mul_p) return operand_is(0) != operand_is(1);
+    if (p == &mul_p) return of(0) == 0 || of(1) == 0 ? of(0) + of(1) : 0;
     if (p == &pad_p) {
-      return eqn->inputs[1].is_literal() && eqn->inputs[1].literal().item<double>() == 0 &&
-             operand_is(0);
+      const Atom& padding = eqn.inputs[1];
+      return padding.is_literal() && padding.literal().item<double>() == 0 ? of(0) : 0;
     }
-    return false;
+    return 0;
   }
 
   const ScanParams& p_;
   const Jaxpr& body_;
   std::vector<int> producer_, uses_;
-  Vars terms_;
-  bool found_carry_ = false;
+  std::vector<std::int64_t> summed_;
   std::int64_t batch_ = 0;
 };
 
@@ -119,16 +132,25 @@ Aval with_batch(const Aval& aval, std::int64_t n) {
   return aval.with_shape(shape);
 }
 
-/// Emits what a sum over the batch sums.
+/// Emits what sums over the batch sum.
 class Unsummed {
  public:
-  Unsummed(JaxprBuilder& b, const Jaxpr& body, Deferral& terms, const Renaming& renamed)
-      : b_(b), body_(body), terms_(terms), renamed_(renamed) {}
-
-  Atom operator()(Var v) {
-    if (const auto known = known_.find(v); known != known_.end()) return known->second;
-    return known_.emplace(v, emit(*terms_.eqn_of(v), v)).first->second;
+  Unsummed(JaxprBuilder& b, const Jaxpr& body, const Deferral& terms, const Renaming& renamed,
+           const std::map<int, Vars>& sums)
+      : b_(b), body_(body), terms_(terms), renamed_(renamed) {
+    std::set<Var> needed;
+    for (const auto& [carry, vars] : sums) needed.insert(vars.begin(), vars.end());
+    for (auto left = needed.rbegin(); left != needed.rend(); ++left) {
+      const Eqn& eqn = *terms_.eqn_of(*left);
+      if (eqn.primitive == &reduce_sum_p) continue;
+      for (const Atom& a : eqn.inputs) {
+        if (terms_.summed(a) != 0) needed.insert(a.var());  // of an equation before
+      }
+    }
+    for (const Var v : needed) known_.emplace(v, emit(*terms_.eqn_of(v), v));
   }
+
+  const Atom& operator()(const Atom& a) const { return known_.at(a.var()); }
 
  private:
   Atom emit(const Eqn& eqn, Var v) {
@@ -148,8 +170,8 @@ class Unsummed {
       return axes.empty() ? x : add(reduce_sum_p, Params::of(AxesParams{axes}), {x});
     }
     if (p == &mul_p) return scaled(eqn, aval);
-    Atoms in = {(*this)(eqn.inputs[0].var())};
-    if (p == &add_p) in.push_back((*this)(eqn.inputs[1].var()));
+    Atoms in = {(*this)(eqn.inputs[0])};
+    if (p == &add_p) in.push_back((*this)(eqn.inputs[1]));
     if (p == &neg_p || p == &add_p) return add(*p, eqn.params, std::move(in));
     if (p == &reshape_p) {
       ReshapeParams to;
@@ -172,20 +194,20 @@ class Unsummed {
 
   // A sum times something that the batch shares.
   Atom scaled(const Eqn& eqn, const Aval& aval) {
-    const std::size_t which = terms_.sums(eqn.inputs[0]) ? 0 : 1;
+    const std::size_t which = terms_.summed(eqn.inputs[0]) != 0 ? 0 : 1;
     const Atom& factor = eqn.inputs[1 - which];
     BroadcastInDimParams to;
     to.shape = aval.shape;
     for (int d = 0; d < body_.aval(factor).ndim(); ++d) to.broadcast_dimensions.push_back(d + 1);
     const Atom spread = Atom::var(b_.add_eqn1(broadcast_in_dim_p, Params::of(std::move(to)),
                                               {renamed_(factor)}, aval, Effect::none, eqn.where));
-    return Atom::var(b_.add_eqn1(mul_p, Params(), {(*this)(eqn.inputs[which].var()), spread}, aval,
+    return Atom::var(b_.add_eqn1(mul_p, Params(), {(*this)(eqn.inputs[which]), spread}, aval,
                                  Effect::none, eqn.where));
   }
 
   JaxprBuilder& b_;
   const Jaxpr& body_;
-  Deferral& terms_;
+  const Deferral& terms_;
   const Renaming& renamed_;
   std::map<Var, Atom> known_;
 };
@@ -226,7 +248,7 @@ std::optional<DeferredSums> defer_sums(const ScanParams& p) {
                            eqn.effect, eqn.where));
   }
   Atoms outs;
-  Unsummed unsummed(b, p.jaxpr, terms, renamed);
+  const Unsummed unsummed(b, p.jaxpr, terms, renamed, sums);
   for (std::size_t i = 0; i < p.jaxpr.outs().size(); ++i) {
     const auto sum = sums.find(static_cast<int>(i));
     if (sum == sums.end()) {
@@ -237,7 +259,7 @@ std::optional<DeferredSums> defer_sums(const ScanParams& p) {
     const Aval aval = with_batch(p.jaxpr.aval(carry), out.batch);
     Atom total = renamed(Atom::var(carry));
     for (const Var v : sum->second)
-      total = Atom::var(b.add_eqn1(add_p, Params(), {total, unsummed(v)}, aval));
+      total = Atom::var(b.add_eqn1(add_p, Params(), {total, unsummed(Atom::var(v))}, aval));
     outs.push_back(total);
   }
   out.params.jaxpr = b.build(std::move(outs)).jaxpr;
