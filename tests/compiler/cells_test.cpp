@@ -1,4 +1,7 @@
 // Loops whose state lies in registers: alone, in batches of any size, nested, differentiated.
+#include <string>
+
+#include "compiler/passes/passes.hpp"
 #include "support.hpp"
 #include "telamon/telamon.hpp"
 
@@ -506,6 +509,24 @@ TEST(Residuals, ThatAreExpensiveAreKeptAndSharedRowsToo) {
         return Arrays{value, g, grad(grad(loss))(x[0])};
       },
       {numbers({}), numbers({}, 2), numbers({10'000}, 3)}, -1, 1e7);
+}
+
+// What would be computed again is far too much: that takes one look at each operation to find out.
+TEST(Residuals, MayBeMadeByManyOperations) {
+  std::string text =
+      "{ lambda a:f32[8192], b:f32[64,8192] . let\n"
+      "c:f32[8192] y:f32[64,8192] = scan [ length=64 num_carry=1 num_consts=0 reverse=False "
+      "unroll=1 ] a b { lambda d:f32[8192], e:f32[8192] . let\nv0:f32[8192] = add d e\n";
+  constexpr int kMany = 100'000;
+  for (int i = 0; i < kMany; ++i)
+    text += "v" + std::to_string(i + 1) + ":f32[8192] = mul v" + std::to_string(i) + " e\n";
+  text += "w:f32[8192] = mul d e in ( w, v" + std::to_string(kMany) +
+          " ) }\n"
+          "g:f32[8192] h:f32[64,8192] = scan [ length=64 num_carry=1 num_consts=0 reverse=True "
+          "unroll=1 ] a y { lambda k:f32[8192], l:f32[8192] . let m:f32[8192] = mul k l "
+          "in ( m, m ) } in ( c, g, h ) }";
+  const Jaxpr program = parse_jaxpr(text);
+  EXPECT_TRUE(compiler::recompute_residuals(program) == program);
 }
 
 // Of one operation, but for each cell of 48 numbers: all trips of such a loop in a row took LLVM seconds.

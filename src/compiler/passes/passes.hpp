@@ -48,7 +48,7 @@ TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 /// What a loop writes down for one that runs backwards is computed again there where that is cheap.
 ///   scan(c -> (f(c), 1 - c)), scan[reverse](g, s -> g * s)
 ///   ->   scan(c -> (f(c), c)), scan[reverse](g, c -> g * (1 - c))
-Jaxpr recompute_residuals(const Jaxpr& jaxpr);
+TELAMON_API Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 
 /// Arrays with a short last axis, in the midst of a computation over a larger space, become one array per
 /// component.

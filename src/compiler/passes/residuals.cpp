@@ -73,7 +73,7 @@ struct Pair {
 class Choice {
  public:
   Choice(const Jaxpr& body, const ScanParams& p, std::vector<int> row_of)
-      : body_(body), p_(p), producer_(detail::producers(body)) {
+      : body_(body), p_(p), available_(static_cast<std::size_t>(body.num_inputs()), true) {
     pair_.row_of = std::move(row_of);
     pair_.dropped.assign(body.outs().size(), false);
   }
@@ -99,15 +99,16 @@ class Choice {
       saved += body_.aval(v).size();
       bytes += weight_of(body_.aval(v));
     }
+    std::set<Var> computed;
     for (const std::size_t i : rows) {
-      if (pair_.dropped[i]) need(var(i));
+      if (pair_.dropped[i] && !kept_.contains(var(i))) computed.insert(var(i));
     }
+    need(std::move(computed));
     for (const int c : pair_.carries) {
       saved -= body_.aval(static_cast<Var>(c)).size();
       bytes -= weight_of(body_.aval(static_cast<Var>(c)));
     }
     std::int64_t work = 0;
-    std::sort(pair_.again.begin(), pair_.again.end());
     for (const int e : pair_.again) {
       const Eqn& eqn = body_.eqns()[static_cast<std::size_t>(e)];
       if (form_of(body_, eqn) == Form::element)
@@ -122,39 +123,47 @@ class Choice {
   bool is_const(Var v) const { return v < p_.num_consts; }
   bool is_carry(Var v) const { return !is_const(v) && v < p_.num_consts + p_.num_carry; }
 
-  // Whether v can be computed from operands, the carry and the rows that are kept.
+  // Whether v can be computed from operands, the carry and the rows that are kept. Of rows that are computed before it, it
+  // is known by now which are.
   bool available(Var v) {
-    if (kept_.contains(v) || v < body_.num_inputs()) return true;
-    if (const auto known = available_.find(v); known != available_.end()) return known->second;
-    const Eqn& eqn = body_.eqns()[static_cast<std::size_t>(producer_[static_cast<std::size_t>(v)])];
-    const bool ok = eqn.effect == Effect::none && is_fusible(form_of(body_, eqn)) &&
-                    (form_of(body_, eqn) != Form::element || element_cost(eqn) <= kCheap) &&
-                    std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
-                      return a.is_literal() || available(a.var());
-                    });
-    available_[v] = ok;
-    return ok;
+    const auto known = [&](const Atom& a) {
+      return a.is_literal() || kept_.contains(a.var()) ||
+             available_[static_cast<std::size_t>(a.var())];
+    };
+    for (; available_.size() <= static_cast<std::size_t>(v); ++looked_at_) {
+      const Eqn& eqn = body_.eqns()[looked_at_];
+      const bool ok = eqn.effect == Effect::none && is_fusible(form_of(body_, eqn)) &&
+                      (form_of(body_, eqn) != Form::element || element_cost(eqn) <= kCheap) &&
+                      std::all_of(eqn.inputs.begin(), eqn.inputs.end(), known);
+      available_.insert(available_.end(), eqn.outputs.size(), ok);
+    }
+    return available_[static_cast<std::size_t>(v)];
   }
 
-  void need(Var v) {
-    if (kept_.contains(v) || !needed_.insert(v).second) return;
-    if (is_const(v)) return pair_.consts.push_back(v);
-    if (is_carry(v)) return pair_.carries.push_back(v);
-    if (v < body_.num_inputs()) return pair_.rows.push_back(v);
-    const int e = producer_[static_cast<std::size_t>(v)];
-    const Eqn& eqn = body_.eqns()[static_cast<std::size_t>(e)];
-    for (const Var o : eqn.outputs) needed_.insert(o);
-    pair_.again.push_back(e);
-    for (const Atom& a : eqn.inputs) {
-      if (a.is_var()) need(a.var());
+  // What the rows that are dropped are computed from.
+  void need(std::set<Var> needed) {
+    for (std::size_t e = body_.eqns().size(); e-- > 0;) {
+      const Eqn& eqn = body_.eqns()[e];
+      if (std::none_of(eqn.outputs.begin(), eqn.outputs.end(),
+                       [&](Var v) { return needed.contains(v); }))
+        continue;
+      pair_.again.push_back(static_cast<int>(e));
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && !kept_.contains(a.var())) needed.insert(a.var());
+      }
+    }
+    std::reverse(pair_.again.begin(), pair_.again.end());
+    for (const Var v : needed) {
+      if (v >= body_.num_inputs()) break;
+      (is_const(v) ? pair_.consts : is_carry(v) ? pair_.carries : pair_.rows).push_back(v);
     }
   }
 
   const Jaxpr& body_;
   const ScanParams& p_;
-  std::vector<int> producer_;
-  std::set<Var> kept_, needed_;
-  std::map<Var, bool> available_;
+  std::set<Var> kept_;
+  std::vector<bool> available_;  // of the variables of so many equations
+  std::size_t looked_at_ = 0;
   Pair pair_;
 };
 
