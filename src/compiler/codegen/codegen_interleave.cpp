@@ -31,6 +31,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/loop_body.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 
 namespace telamon {
@@ -190,7 +191,7 @@ class Prefetches {
       : b_(b), loop_(loop) {
     std::int64_t bytes = 0;  // of a trip
     for (const Instruction& x : loop) bytes += bytes_of_stream(x, loop);
-    if (bytes == 0 || bytes * trips < kFar) return;
+    if (bytes == 0 || detail::saturating_mul(bytes, trips) < kFar) return;
     const std::int64_t per_line = body.instructions * kLine / bytes;
     if (per_line >= kLeastPerLine) per_line_ = per_line;
   }

@@ -22,6 +22,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/loop_body.hpp"
+#include "core/integers.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -87,7 +88,8 @@ class Stages {
     int kept = 0;
     for (const auto& [i, last] : last_use_) kept += last - of(i);
     // What is kept takes time to compile, which short loops do not win back.
-    return kept <= kMostKept && kept * kTripsPerKept <= trips * instructions / kCallInstructions;
+    return kept <= kMostKept &&
+           kept * kTripsPerKept <= detail::saturating_mul(trips, instructions) / kCallInstructions;
   }
 
   int count() const { return count_; }

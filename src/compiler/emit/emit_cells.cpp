@@ -8,6 +8,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -142,7 +143,8 @@ class CellEmitter {
         size < kLeastVectors * full_lanes())
       return false;
     const auto& p = eqn.params.as<ScanParams>();
-    return trips_together(p, loop_) == p.length && p.length * loop_.work <= kMostWork;
+    return trips_together(p, loop_) == p.length &&
+           detail::saturating_mul(p.length, loop_.work) <= kMostWork;
   }
   CodeGen::Overlap overlap(std::int64_t size) const {
     if (!is_straight(size)) return {};
@@ -239,9 +241,12 @@ class CellEmitter {
   std::int64_t trips_together(const ScanParams& p, const CellLoop& loop) const {
     const auto work =
         static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
-    const bool is_short = p.length * work <= kUnrolledWork &&
-                          p.length * loop.work <= kUnrolledOperations &&
-                          p.length * pieces(p, loop.programs[0]) <= kUnrolledPieces;
+    const auto of_all = [&](std::int64_t of_trip) {
+      return detail::saturating_mul(p.length, of_trip);
+    };
+    const bool is_short = of_all(work) <= kUnrolledWork &&
+                          of_all(loop.work) <= kUnrolledOperations &&
+                          of_all(pieces(p, loop.programs[0])) <= kUnrolledPieces;
     return is_short ? p.length : std::min(p.unroll, p.length);
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {

@@ -52,11 +52,13 @@ std::int64_t cost_of(const Tiling& t, std::int64_t k) {
       const std::int64_t sums = rows.size * vectors.size;
       const std::int64_t step =
           std::max(kMultiplication * std::max(sums, kInFlight), kLoad * (rows.size + vectors.size));
-      cost += rows.count * vectors.count * (k * step + kMultiplication * (sums + kEnds));
+      const std::int64_t each =
+          detail::saturating_add(detail::saturating_mul(k, step), kMultiplication * (sums + kEnds));
+      cost = detail::saturating_add(cost, detail::saturating_mul(rows.count * vectors.count, each));
       ++sizes;
     }
   }
-  return cost + cost / 64 * sizes;
+  return detail::saturating_add(cost, cost / 64 * sizes);
 }
 
 // The cheapest tiles for whose sums, a row of b and an element of a there are registers.

@@ -9,6 +9,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "core/check.hpp"
+#include "core/integers.hpp"
 #include "runtime/native_forms.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
@@ -183,7 +184,7 @@ static bool is_written_out(const KernelContext& k, std::int64_t vectors) {
   if (vectors <= kWholeRow) return vectors == 1 || k.kernel().members.size() <= kMostWrittenOut;
   const std::vector<Eqn>& eqns = k.scope.jaxpr.eqns();
   const auto& members = k.kernel().members;
-  return vectors * cost_of(k.scope, k.kernel()) <= kWholeRowOfPositions &&
+  return detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kWholeRowOfPositions &&
          std::any_of(members.begin(), members.end(),
                      [&](int e) { return eqns[static_cast<std::size_t>(e)].primitive == &iota_p; });
 }
@@ -254,8 +255,9 @@ static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes
       !CodeGen::known_constant(k.end, last) || first != 0 || last != shape[0])
     return false;
   const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
-  const std::int64_t blocks = (columns + lanes - 1) / lanes;
-  return rows <= kMostRows && rows * blocks * cost_of(k.scope, k.kernel()) <= kMost;
+  const std::int64_t vectors = rows * detail::ceil_div(columns, lanes);
+  return rows <= kMostRows &&
+         detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kMost;
 }
 
 /// body(index) for each index of these sizes, without a loop.

@@ -16,6 +16,7 @@
 #include "compiler/plan/dot.hpp"
 #include "compiler/plan/segments.hpp"
 #include "core/concrete.hpp"
+#include "core/integers.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -208,14 +209,16 @@ class ProgramEmitter {
   }
 
   void outline_tiles(const Step& s, bool parallel) {
-    std::int64_t cost = 0;
+    std::int64_t cost = 1;
     for (const Step& k : s.bodies[0]) {
-      cost += k.kernel.shape.num_elements() *
-              cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
+      const std::int64_t each = cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
+      cost =
+          detail::saturating_add(cost, detail::saturating_mul(k.kernel.shape.num_elements(), each));
     }
     Outlined f;
     f.trips = num_parts(s);
-    f.chunks.grain = std::max<std::int64_t>(kParallelCost * f.trips / cost, 1);
+    f.chunks.grain =
+        std::max<std::int64_t>(detail::saturating_mul(kParallelCost, f.trips) / cost, 1);
     f.parallel = parallel && f.trips >= 2 * f.chunks.grain;
     if (inline_ && !f.parallel) return;
     begin("tiles");
@@ -667,11 +670,13 @@ Chunking chunking(const Plan& plan, const Step& step) {
     case Kernel::Kind::update: return {1, 0};
     case Kernel::Kind::cells: {
       const std::int64_t extent = k.shape.empty() ? 1 : k.shape[0];
-      const std::int64_t each = k.shape.num_elements() / std::max<std::int64_t>(extent, 1) *
-                                k.cell->work *
-                                expected_trips(scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)]);
+      const std::int64_t trips =
+          expected_trips(scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)]);
+      const std::int64_t each =
+          detail::saturating_mul(k.shape.num_elements() / std::max<std::int64_t>(extent, 1),
+                                 detail::saturating_mul(k.cell->work, trips));
       const std::int64_t unit = k.shape.ndim() > 1 ? 1 : 2 * kBlock;
-      std::int64_t grain = (kParallelCost + each - 1) / std::max<std::int64_t>(each, 1);
+      std::int64_t grain = detail::ceil_div(kParallelCost, std::max<std::int64_t>(each, 1));
       grain = std::max(grain, extent / 64);
       grain = (grain + unit - 1) / unit * unit;
       if (grain == 0 || extent < 2 * grain) return {extent, 0};
@@ -684,7 +689,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
                          eqn.params.as<DotGeneralParams>());
       if (!p) return {1, 0};
       // Of short vectors reading and writing is most of it.
-      const std::int64_t each = p->m * p->n * p->k / 4 + p->m * p->k + p->k * p->n + p->m * p->n;
+      std::int64_t each = p->work_of_one() / 4;
+      for (const auto& [rows, columns] : {std::pair(p->m, p->k), {p->k, p->n}, {p->m, p->n}})
+        each = detail::saturating_add(each, detail::saturating_mul(rows, columns));
       const std::int64_t grain =
           std::max<std::int64_t>(kParallelCost / std::max<std::int64_t>(each, 1), 1);
       if (grain * 2 > p->batch) return {p->batch, 0};
@@ -725,12 +732,13 @@ Chunking chunking(const Plan& plan, const Step& step) {
     const bool short_rows =
         !along_results && dims.size() <= 2 && (dims.empty() || dims.back().size <= 2 * kBlock);
     // Where columns are too short to be folded in parts, a narrow stream is better than none.
-    const bool narrow = extent < 4 * kColumns && size * cost < 2 * kLeastPart * extent;
+    const bool narrow =
+        extent < 4 * kColumns && detail::saturating_mul(size, cost) / (2 * kLeastPart) < extent;
     unit = columns ? (narrow ? kBlock : kColumns) : short_rows ? kBlock : 1;
   }
-  const std::int64_t each =
-      std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
-  std::int64_t grain = (kParallelCost + each - 1) / each;
+  const std::int64_t each = std::max<std::int64_t>(
+      detail::saturating_mul(size / std::max<std::int64_t>(extent, 1), cost), 1);
+  std::int64_t grain = detail::ceil_div(kParallelCost, each);
   // Of kernels that are cut, whole trips of their loops: each reads all of the code.
   if (k.segments && extent >= 2 * k.segments->lanes * k.segments->vectors)
     unit = std::max(unit, k.segments->lanes * k.segments->vectors);
@@ -739,7 +747,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
   // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp). The last may lack a quarter.
   const std::int64_t least = unit == kColumns ? 4 : 2;
-  if (grain == 0 || 4 * extent < (4 * least - 1) * grain) return {extent, 0, by_columns};
+  if (grain == 0 || detail::saturating_mul(4, extent) < (4 * least - 1) * grain)
+    return {extent, 0, by_columns};
   Chunking chunks = in_even_chunks(extent, grain, unit);
   chunks.by_columns = by_columns;
   return chunks;

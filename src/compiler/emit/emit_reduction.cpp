@@ -12,6 +12,7 @@
 // parts are as long as an element's cost makes worthwhile. By the shape alone, cheap sums of columns would be
 // cut like dear ones, or dear ones too short to be cut.
 #include "compiler/emit/emit_reduction.hpp"
+#include "core/integers.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -50,8 +51,9 @@ std::vector<FoldDim> merged_dims(const Kernel& k) {
 std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDim>& dims,
                                        std::int64_t cost) {
   const std::int64_t size = k.shape.num_elements();
-  if (size * cost < 2 * kParallelCost) return {};
-  const std::int64_t wanted = even_parts(size * cost / kParallelCost, kMaxParts);
+  const std::int64_t work = detail::saturating_mul(size, cost);
+  if (work < 2 * kParallelCost) return {};
+  const std::int64_t wanted = even_parts(work / kParallelCost, kMaxParts);
   // The last of several folded dimensions stays whole: lanes run along it.
   FoldParts out;
   std::int64_t largest = 0, folded = 0, results = 1;
@@ -64,14 +66,14 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
     out.dim = d;
   }
   if (largest == 0) return {};
-  std::int64_t each = (largest + wanted - 1) / wanted;
+  std::int64_t each = detail::ceil_div(largest, wanted);
   if (results > 1) each = std::max(each, kLeastPart / cost);
   const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit
                             : each >= 2 * kRowUnit     ? kRowUnit
                                                        : 1;
   out.length = (each + unit - 1) / unit * unit;
   out.parts = (largest + out.length - 1) / out.length;
-  if (out.parts < 2 || out.parts * results * 8 > size) return {};
+  if (out.parts < 2 || out.parts * 8 > size / results) return {};
   // Two parts of which one is short leave most of the work to one thread.
   if (out.parts == 2 && 2 * (largest - out.length) < out.length) return {};
   return out;

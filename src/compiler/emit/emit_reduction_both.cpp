@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_reduction.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 
 namespace telamon {
@@ -18,8 +19,9 @@ constexpr std::size_t kManyMembers = 40;  // code is emitted for each row of a b
 
 std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std::int64_t cost) {
   const std::int64_t rows = dims[0].size, size = k.shape.num_elements();
-  const std::int64_t wanted = even_parts(std::max<std::int64_t>(size * cost / kParallelCost, 1),
-                                         std::min(kMostParts, rows));
+  const std::int64_t work = detail::saturating_mul(size, cost);
+  const std::int64_t wanted =
+      even_parts(std::max<std::int64_t>(work / kParallelCost, 1), std::min(kMostParts, rows));
   std::int64_t length = (rows + wanted - 1) / wanted;
   if (length > kTileRows) length = (length + kTileRows - 1) / kTileRows * kTileRows;
   // Parts of a few rows would write more partial results than they read.

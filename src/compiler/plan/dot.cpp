@@ -83,11 +83,6 @@ DotLanes dot_lanes(const MatrixProduct& p) {
   return p.m > 1 && !along_k ? DotLanes::rows : DotLanes::contraction;
 }
 
-// The multiplications of one product of a batch; of shapes that are only compiled for, they may be any number.
-static double of_one(const MatrixProduct& p) {
-  return static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-}
-
 // 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing. To
 // transpose takes as long for few rows as for many, and what is transposed has no sums over lanes: 8 x k times k x 8
 // gains below 64 terms in f32 and 32 in f64, 16 x k times k x 16 below twice as many (Zen 4, AVX2 and AVX-512).
@@ -95,7 +90,8 @@ bool wants_transpose(const MatrixProduct& p, DType out) {
   constexpr std::int64_t kLeastColumns = 8, kShort = 16, kBytesOfRow = 32;
   const std::int64_t least_rows = p.k <= kShort ? 4 : 6;
   const std::int64_t bytes = p.k * static_cast<std::int64_t>(size_of(out));
-  const bool is_call = (out == DType::f32 || out == DType::f64) && of_one(p) >= kLeastLargeProduct;
+  const bool is_call =
+      (out == DType::f32 || out == DType::f64) && p.work_of_one() >= kLeastLargeProduct;
   return dot_lanes(p) == DotLanes::contraction && p.m >= least_rows && p.n >= kLeastColumns &&
          bytes / kBytesOfRow < p.m && !is_call;
 }
@@ -115,8 +111,9 @@ std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   // all of b once, which is to be read row by row, and scattered columns are packed: there the call pays from about
   // 48^3 on.
   const bool in_tiles = dot_lanes(*p) == DotLanes::columns && p->rhs.column == 1 && p->m > 2;
-  return of_one(*p) > (in_tiles ? kernels::kMostInLoops : kLeastLargeProduct - 1) ? p
-                                                                                  : std::nullopt;
+  return p->work_of_one() > (in_tiles ? kernels::kMostInLoops : kLeastLargeProduct - 1)
+             ? p
+             : std::nullopt;
 }
 
 HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/integers.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitives.hpp"
 
@@ -18,7 +19,11 @@ struct MatrixProduct {
     std::int64_t batch = 0, row = 0, column = 0;
   };
   Strides lhs, rhs;  ///< rows and columns of lhs are m and k, of rhs k and n
-  std::int64_t work() const { return batch * m * n * k; }
+  /// Multiplications: of shapes that are only compiled for, they may be any number.
+  std::int64_t work_of_one() const {
+    return detail::saturating_mul(detail::saturating_mul(m, n), k);
+  }
+  std::int64_t work() const { return detail::saturating_mul(batch, work_of_one()); }
 };
 
 /// The dimensions of each group (batch, free, contracting) of an operand must lie side by side in

@@ -10,6 +10,7 @@
 #include "compiler/plan/plan.hpp"
 #include "compiler/plan/turns.hpp"
 #include "compiler/plan/updates.hpp"
+#include "core/integers.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -150,7 +151,7 @@ class RegionPlanner {
     if (!alone && work->cost > 64 * kParallelCost) return;
     const std::int64_t memory = 1 + memory_of(*plan);
     if (memory > (work->updates ? kAll : kMemory)) return;
-    const std::int64_t grain = (kParallelCost + work->cost - 1) / work->cost;
+    const std::int64_t grain = detail::ceil_div(kParallelCost, work->cost);
     if (loop.trips < 2 * grain) return;
     const std::int64_t chunks =
         std::clamp<std::int64_t>((alone ? kMemory : kAll) / memory, 8, Step::kMaxChunks);
@@ -189,8 +190,8 @@ class RegionPlanner {
     bool updates = false;     ///< of large arrays, among it
   };
   static void add_kernel(Work& work, std::int64_t cost) {
-    work.cost += cost;
-    if (cost >= 2 * kParallelCost) work.shared += cost;
+    work.cost = detail::saturating_add(work.cost, cost);
+    if (cost >= 2 * kParallelCost) work.shared = detail::saturating_add(work.shared, cost);
   }
   // Nothing where that is not known, or where steps may not run side by side.
   static std::optional<Work> work_of(const Plan& plan, const std::vector<Step>& steps) {
@@ -210,22 +211,25 @@ class RegionPlanner {
         add_kernel(work, p->work() / 4);
       } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
                                                   s.kernel.kind == Kernel::Kind::reduction)) {
-        add_kernel(work, s.kernel.shape.num_elements() * cost_of(scope, s.kernel));
+        add_kernel(work,
+                   detail::saturating_mul(s.kernel.shape.num_elements(), cost_of(scope, s.kernel)));
       } else if (s.kind == Step::Kind::kernel && s.kernel.kind == Kernel::Kind::emitted &&
                  scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)]
                      .primitive->rules()
                      .updates_operand) {
         const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)];
-        work.cost += scope.jaxpr.aval(e.inputs[2]).size() * kUpdateCost;
+        work.cost = detail::saturating_add(
+            work.cost, detail::saturating_mul(scope.jaxpr.aval(e.inputs[2]).size(), kUpdateCost));
         work.alone = work.updates = true;
       } else if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
-        work.cost += plan.values[static_cast<std::size_t>(s.writes[0])].aval.size();
+        work.cost = detail::saturating_add(
+            work.cost, plan.values[static_cast<std::size_t>(s.writes[0])].aval.size());
       } else if (s.kind == Step::Kind::loop && s.trips >= 0) {
         const std::optional<Work> trip = work_of(plan, s.bodies[0]);
         if (!trip) return std::nullopt;
-        const std::int64_t most = kMostCost / std::max<std::int64_t>(s.trips, 1);
-        work.cost += std::min(trip->cost, most) * s.trips;
-        work.shared += std::min(trip->shared, most) * s.trips;
+        work.cost = detail::saturating_add(work.cost, detail::saturating_mul(trip->cost, s.trips));
+        work.shared =
+            detail::saturating_add(work.shared, detail::saturating_mul(trip->shared, s.trips));
         work.updates = work.updates || trip->updates;
         work.alone = work.alone || trip->alone || !s.carries.empty();
       } else {

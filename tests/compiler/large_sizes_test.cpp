@@ -1,0 +1,31 @@
+// Programs of sizes that no machine has, or that are many times nothing: they are compiled like others, and as soon.
+#include <string>
+
+#include "support.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon::testing {
+namespace {
+
+std::string plan_of(const std::string& text) { return compile(parse_jaxpr(text))->text("plan"); }
+
+// 2^61 trips of 2^3, and a product of 2^64 multiplications: what they take is 0 modulo 2^64.
+TEST(LargeSizes, OfLoopsAndProductsAreMuchWork) {
+  const std::string many_trips = plan_of(
+      "{ lambda a:f32[4] . let\n"
+      "c:f32[4] = scan [ length=4611686018427387904 num_carry=1 num_consts=0 reverse=False "
+      "unroll=1 ] a { lambda d:f32[4] . let e:f32[4] = sin d\nf:f32[4] = mul e d in ( f ) } "
+      "in ( c ) }");
+  EXPECT_NE(many_trips.find("kernel cells scan (4,)"), std::string::npos) << many_trips;
+  const std::string products = plan_of(
+      "{ lambda a:f32[715827883,2147483647], b:f32[8,2147483647,12] . let\n"
+      "c:f32[8,715827883,12] = scan [ length=8 num_carry=0 num_consts=1 reverse=False unroll=1 ] "
+      "a b { lambda d:f32[715827883,2147483647], e:f32[2147483647,12] . let\n"
+      "g:f32[715827883,12] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+      "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} preferred_element_type=float32 ] d e "
+      "in ( g ) } in ( c ) }");
+  EXPECT_NE(products.find("loop reads"), std::string::npos) << products;
+}
+
+}  // namespace
+}  // namespace telamon::testing
