@@ -6,6 +6,7 @@
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/executable/program_store.hpp"
 #include "core/element.hpp"
+#include "core/trace.hpp"
 #include "runtime/native_forms.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
@@ -186,6 +187,18 @@ int element_cost(const Eqn& eqn) {
   const Lowering* lowering = eqn.primitive->rules().lowering();
   const Lowering::Cost cost = lowering ? lowering->cost : Lowering::Cost{};
   return cost.cycles + cost.per_operand * static_cast<int>(eqn.inputs.size());
+}
+
+bool can_be_evaluated(const PrimitiveBase& primitive) {
+  return is_own_operation(primitive) && primitive.rules().impl != nullptr;
+}
+std::optional<Arrays> evaluated(const PrimitiveBase& primitive, const Params& params,
+                                const Arrays& operands) {
+  if (!can_be_evaluated(primitive)) return std::nullopt;
+  const detail::EvalScope scope;
+  try {
+    return primitive.rules().impl(params, operands);
+  } catch (const Error&) { return std::nullopt; }
 }
 
 const Primitive<>* combination(const PrimitiveBase* reduction) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -96,6 +97,13 @@ bool is_region(const PrimitiveBase& primitive);
 inline bool is_fusible(Form f) {
   return f == Form::element || f == Form::index || f == Form::reshape;
 }
+
+/// Whether the library knows what an operation gives for known operands; what users define may do anything.
+bool can_be_evaluated(const PrimitiveBase& primitive);
+/// What it gives for these; nothing where it can not be evaluated. Errors are for the program to meet when it runs: nothing,
+/// too.
+std::optional<Arrays> evaluated(const PrimitiveBase& primitive, const Params& params,
+                                const Arrays& operands);
 
 /// What a fold does with two numbers: add for reduce_sum, ...; null where it is no fold of that kind.
 const Primitive<>* combination(const PrimitiveBase* reduction);

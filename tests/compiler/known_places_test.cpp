@@ -5,6 +5,8 @@
 
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
+#include "telamon/emitter.hpp"
+#include "telamon/families.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
@@ -15,6 +17,23 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// x + 1, as compiled code has it: what evaluates it is missing, or an error.
+Rules<> rules_of_next() {
+  return {
+      .abstract_eval = [](const NoParams&,
+                          std::span<const Aval> x) { return AbstractResult({x[0]}); },
+      .lower = element([](Emitter& e, Scalar x) { return e.add(x, e.constant(x.dtype(), 1)); })};
+}
+const Primitive<> next_without_impl_p{"test_next_without_impl", rules_of_next};
+const Primitive<> next_that_throws_p{"test_next_that_throws", [] {
+                                       Rules<> rules = rules_of_next();
+                                       rules.impl = [](const NoParams&,
+                                                       std::span<const Array>) -> Arrays {
+                                         throw ValueError("is not to be evaluated");
+                                       };
+                                       return rules;
+                                     }};
 
 /// What is left of a program that takes its argument at these places; it gives the bits that it gives eagerly.
 std::string left(const Array& places, int axis, const Shape& shape = {300, 7}) {
@@ -68,6 +87,19 @@ TEST(KnownPlaces, ThatAreComputedOfNumbersOfTheProgramAreSlices) {
     expect_equal(jitted(x), f(x), 0, "call");
     EXPECT_THAT(jitted.lower(x).compile().text("jaxpr"), Not(HasSubstr("gather")));
   }
+}
+// Neither of literals nor of what counts.
+TEST(KnownPlaces, ThatUsersComputeAreLeftToTheProgram) {
+  const Array x = uniform({300}, DType::f32);
+  const auto check_with = [&](const Primitive<>& next) {
+    const auto f = [&](const Array& y) {
+      const Array i = lax::iota(DType::i32, {200}, 0);
+      return take(y, next.bind1({}, {i}) + next.bind1({}, {Array(2)}), 0);
+    };
+    expect_equal(jit(f)(x), take(x, arange(200) + 4, 0), 0, std::string(next.name()));
+  };
+  check_with(next_without_impl_p);
+  check_with(next_that_throws_p);
 }
 TEST(KnownPlaces, ThatCountAreAddedToBySlices) {
   const Array places = lax::reshape(arange(100) + 2, {100, 1}) + arange(3);

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "compiler/disjoint_sets.hpp"
-#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 
 namespace telamon {
@@ -216,10 +215,6 @@ const Primitive<>* running(const PrimitiveBase* cumulative) {
   if (cumulative == &cumprod_p) return &mul_p;
   if (cumulative == &cummax_p) return &max_p;
   return cumulative == &cummin_p ? &min_p : nullptr;
-}
-
-bool can_be_evaluated(const PrimitiveBase& primitive) {
-  return is_own_operation(primitive) && primitive.rules().impl != nullptr;
 }
 
 // Long axes are those of batches, as are short ones before them, of batches of batches. But directions of a Jacobian, which

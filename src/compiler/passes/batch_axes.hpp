@@ -26,8 +26,6 @@ bool takes_whole_axis(const SliceParams& p, const Shape& from, std::size_t axis)
 std::optional<std::int64_t> axis_gone_along(const Eqn& eqn);
 /// What a running sum, product or extreme does with two numbers; null for what is none of these.
 const Primitive<>* running(const PrimitiveBase* cumulative);
-/// Whether the library knows what an operation gives for known operands; what users define may do anything.
-bool can_be_evaluated(const PrimitiveBase& primitive);
 /// By variable: whether it is made of literals and positions alone, and small.
 std::vector<bool> known_variables(const Jaxpr& jaxpr);
 

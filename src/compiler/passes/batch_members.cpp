@@ -21,7 +21,6 @@
 #include "compiler/passes/zero_signs.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
-#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -223,10 +222,8 @@ class Splitter {
       if (a.is_var() && known == known_.end()) return;
       x.push_back(a.is_var() ? known->second : a.literal());
     }
-    try {
-      known_.emplace(eqn.outputs[0], eqn.primitive->rules().impl(eqn.params, x).at(0));
-    } catch (const Error&) {  // is for the program to meet when it runs
-    }
+    if (const auto y = evaluated(*eqn.primitive, eqn.params, x))
+      known_.emplace(eqn.outputs[0], y->at(0));
   }
 
   void keep(const Eqn& eqn) {
@@ -256,18 +253,15 @@ class Splitter {
   }
   static std::optional<Atom> literal(const PrimitiveBase& p, const Params& params,
                                      const Numbers& in, const Aval& out) {
-    if (!can_be_evaluated(p)) return std::nullopt;
     Arrays x;
     for (const Number& number : in) {
       if (!number.atom.is_literal()) return std::nullopt;
       x.push_back(number.atom.literal());
     }
-    try {
-      const Array y = p.rules().impl(params, x).at(0);
-      if (detail::is_literal_value(y) && y.dtype() == out.dtype) return Atom::literal(y);
-    } catch (const Error&) {  // is for the program to meet when it runs
-    }
-    return std::nullopt;
+    const auto y = evaluated(p, params, x);
+    if (!y || !detail::is_literal_value(y->at(0)) || y->at(0).dtype() != out.dtype)
+      return std::nullopt;
+    return Atom::literal(y->at(0));
   }
 
   Numbers elements(const Eqn& eqn) {

@@ -19,14 +19,12 @@
 #include <span>
 #include <vector>
 
-#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/checkpoint.hpp"
-#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -169,14 +167,13 @@ class Folder {
       if (!is_evaluated(e)) continue;
       Arrays x;
       for (const Atom& a : e.inputs) x.push_back(array_of(a));
-      Arrays y;
-      try {
-        y = e.primitive->rules().impl(e.params, x);
-      } catch (const Error&) { return false; }
+      auto y = evaluated(*e.primitive, e.params, x);
+      if (!y) return false;
       for (std::size_t k = 0; k < e.outputs.size(); ++k) {
         const Aval& aval = jaxpr_.aval(e.outputs[k]);
-        if (y.at(k).shape() != aval.shape || y[k].dtype() != aval.dtype) return false;
-        of(e.outputs[k]).array = std::move(y[k]);
+        Array& made = y->at(k);
+        if (made.shape() != aval.shape || made.dtype() != aval.dtype) return false;
+        of(e.outputs[k]).array = std::move(made);
       }
     }
     return true;
@@ -262,9 +259,8 @@ class Folder {
   bool small(const Atom& a) const { return a.is_literal() || small(a.var()); }
 
   bool can_be_evaluated(const Eqn& e) const {
-    return e.effect == Effect::none && !e.inputs.empty() && is_own_operation(*e.primitive) &&
-           !e.params.has_jaxprs() && e.primitive->rules().impl != nullptr &&
-           e.primitive != &optimization_barrier_p &&
+    return e.effect == Effect::none && !e.inputs.empty() && !e.params.has_jaxprs() &&
+           compiler::can_be_evaluated(*e.primitive) && e.primitive != &optimization_barrier_p &&
            std::all_of(e.outputs.begin(), e.outputs.end(), [&](Var v) { return small(v); }) &&
            std::all_of(e.inputs.begin(), e.inputs.end(),
                        [&](const Atom& a) { return a.is_literal() || of(a).known; });

@@ -16,7 +16,6 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
@@ -120,9 +119,9 @@ class Places {
       if (!x) return std::nullopt;
       in.push_back(*x);
     }
-    const Array made = e.primitive->rules().impl(e.params, in).at(0);
-    known_.emplace(v, made);
-    return made;
+    const auto made = evaluated(*e.primitive, e.params, in);
+    if (!made) return std::nullopt;
+    return known_.emplace(v, made->at(0)).first->second;
   }
   // The same numbers in another shape.
   void follow(const Eqn& e) {

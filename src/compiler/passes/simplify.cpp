@@ -12,7 +12,6 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
-#include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -25,8 +24,8 @@ namespace {
 // A scalar computed from literals only is a literal; an array whose elements are all computed from the
 // same literals is one of them, spread.
 std::optional<Atom> known_number(Simplifier& s, const Eqn& e, const Aval& out) {
-  if (e.inputs.empty() || !e.primitive->has_rule("impl")) return std::nullopt;
-  if (e.params.has_jaxprs() || e.primitive->rules().impl == nullptr) return std::nullopt;
+  if (e.inputs.empty() || e.params.has_jaxprs() || !can_be_evaluated(*e.primitive))
+    return std::nullopt;
   const bool scalar = out.shape.empty();
   if (!scalar && !works_by_element(*e.primitive)) return std::nullopt;
   Arrays x;
@@ -35,11 +34,12 @@ std::optional<Atom> known_number(Simplifier& s, const Eqn& e, const Aval& out) {
     if (known == nullptr) return std::nullopt;
     x.push_back(*known);
   }
-  const detail::EvalScope scope;
-  const Arrays y = e.primitive->rules().impl(e.params, x);
-  const Atom value = Atom::literal(detail::contiguous(y.at(0)));
+  const auto y = evaluated(*e.primitive, e.params, x);
+  if (!y) return std::nullopt;
+  const Array& number = y->at(0);
+  const Atom value = Atom::literal(detail::contiguous(number));
   if (scalar) return value;
-  if (y.size() != 1 || !y[0].shape().empty() || y[0].dtype() != out.dtype) return std::nullopt;
+  if (y->size() != 1 || !number.shape().empty() || number.dtype() != out.dtype) return std::nullopt;
   return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {value}, out.strong());
 }
 
