@@ -21,7 +21,7 @@ namespace compiler {
 struct OpenLoop;
 
 /// What an index is known to lie in, both ends included.
-struct Range {
+struct IndexRange {
   static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
   std::int64_t low = -kFar, high = kFar;
   bool known() const { return low > -kFar && high < kFar; }
@@ -34,7 +34,7 @@ struct Node {
   llvm::Value* wide = nullptr;  ///< the value as a vector, once somebody needed it
   int depth = 0;                ///< the level at which it was computed
   unsigned level = 0;           ///< the serial number of that level
-  Range range{};                ///< of indices: what all lanes are known to lie in
+  IndexRange range{};           ///< of indices: what all lanes are known to lie in
   Node* common = nullptr;  ///< with `apart`: the number to which each lane adds one that is known
   llvm::Constant* apart = nullptr;
 };
@@ -76,13 +76,11 @@ struct OpKeyHash {
 enum Opcode : int {
   kNeg = 1,
   kAbs,
-  kSign,
   kSqrt,
   kFloor,
   kCeil,
   kRoundEven,
   kRoundAway,
-  kIsFinite,
   kNot,
   kAdd,
   kSub,
@@ -180,8 +178,8 @@ struct CodeGen::Impl {
   int depth() const { return static_cast<int>(levels.size()) - 1; }
   int pinned_depth() const;
   /// What an i64 is known to lie in.
-  static Range range(Scalar x);
-  static Scalar with_range(Scalar x, Range range);
+  static IndexRange range(Scalar x);
+  static Scalar with_range(Scalar x, IndexRange range);
   /// The node of an i64 constant.
   Node* constant_node(std::int64_t v);
   /// Positions the builder at the end of a level.

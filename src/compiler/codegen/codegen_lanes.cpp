@@ -24,7 +24,7 @@ Scalar CodeGen::lane_index(Scalar base) {
   const Scalar index = impl_->op(
       {kOffset, impl_->lanes, base.value(), nullptr, nullptr, impl_->active}, DType::i64, {base},
       [&](int) { return node_of(base)->value; }, 1);
-  const Range r = Impl::range(base);
+  const IndexRange r = Impl::range(base);
   return Impl::with_range(index, {r.low, r.high + impl_->active - 1});
 }
 

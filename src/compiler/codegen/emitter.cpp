@@ -115,15 +115,16 @@ bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
 }
 
 // ---- ranges of indices ---------------------------------------------------------------------------
-Range CodeGen::Impl::range(Scalar x) {
+IndexRange CodeGen::Impl::range(Scalar x) {
   if (x.dtype() != DType::i64) return {};
   const Node* n = node_of(x);
   std::int64_t v = 0;
-  if (known_constant(x, v)) return v > -Range::kFar && v < Range::kFar ? Range{v, v} : Range{};
+  if (known_constant(x, v))
+    return v > -IndexRange::kFar && v < IndexRange::kFar ? IndexRange{v, v} : IndexRange{};
   return n->range;
 }
 
-Scalar CodeGen::Impl::with_range(Scalar x, Range range) {
+Scalar CodeGen::Impl::with_range(Scalar x, IndexRange range) {
   Node* n = node_of(x);
   if (x.dtype() == DType::i64 && range.known()) n->range = range;
   return x;
@@ -131,23 +132,23 @@ Scalar CodeGen::Impl::with_range(Scalar x, Range range) {
 
 namespace {
 
-Range sum(Range a, Range b) {
+IndexRange sum(IndexRange a, IndexRange b) {
   if (!a.known() || !b.known()) return {};
   return {a.low + b.low, a.high + b.high};
 }
-Range negative(Range a) { return a.known() ? Range{-a.high, -a.low} : Range{}; }
-Range product(Range a, std::int64_t k) {
+IndexRange negative(IndexRange a) { return a.known() ? IndexRange{-a.high, -a.low} : IndexRange{}; }
+IndexRange product(IndexRange a, std::int64_t k) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (!a.known() || k < 0 || k > kMost || a.low < -kMost || a.high > kMost) return {};
   return {a.low * k, a.high * k};
 }
 
 /// Whether all of a are less than all of b.
-bool below(Range a, Range b) { return a.known() && b.known() && a.high < b.low; }
-bool not_above(Range a, Range b) { return a.known() && b.known() && a.high <= b.low; }
+bool below(IndexRange a, IndexRange b) { return a.known() && b.known() && a.high < b.low; }
+bool not_above(IndexRange a, IndexRange b) { return a.known() && b.known() && a.high <= b.low; }
 
 /// A comparison that ranges decide: 0 or 1; else -1.
-int decided(Compare how, Range a, Range b) {
+int decided(Compare how, IndexRange a, IndexRange b) {
   switch (how) {
     case Compare::lt: return below(a, b) ? 1 : not_above(b, a) ? 0 : -1;
     case Compare::le: return not_above(a, b) ? 1 : below(b, a) ? 0 : -1;
@@ -473,7 +474,7 @@ static bool both_known(const Value* x, const Value* y) {
 
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
-  const Range r = Impl::range(a), q = Impl::range(c);
+  const IndexRange r = Impl::range(a), q = Impl::range(c);
   if (not_above(r, q)) return c;
   if (not_above(q, r)) return a;
   const Scalar out = impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
@@ -493,7 +494,7 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
 
 Scalar CodeGen::min(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, c);
-  const Range r = Impl::range(a), q = Impl::range(c);
+  const IndexRange r = Impl::range(a), q = Impl::range(c);
   if (not_above(r, q)) return a;
   if (not_above(q, r)) return c;
   const Scalar out = impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {

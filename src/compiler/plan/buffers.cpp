@@ -26,7 +26,7 @@ namespace {
 /// A loop that runs in chunks.
 struct Chunked {
   Step* step;
-  Range range;
+  LiveRange range;
 };
 
 class Liveness {
@@ -35,7 +35,7 @@ class Liveness {
     walk(plan.steps, false);
   }
 
-  std::vector<Range> ranges;
+  std::vector<LiveRange> ranges;
   std::map<int, const Step*> kernels;  // by number
   std::map<int, const Step*> copies;
   std::set<int> outer;           // the numbers of steps that are in no loop nor branch
@@ -70,7 +70,7 @@ class Liveness {
         touch_views(s, end);
         if (s.kind == Step::Kind::repeat) touch(s.reads[0], end);
         // What was alive before the loop and is used in it is used again on the next trip.
-        for (Range& r : ranges) {
+        for (LiveRange& r : ranges) {
           if (r.first >= 0 && r.first < enter && r.last > now) r.last = std::max(r.last, end);
         }
       }
@@ -94,7 +94,7 @@ class Liveness {
     const Value& value = plan_.values[static_cast<std::size_t>(v)];
     if (value.slot >= 0) touch(value.slot, now);
     for (const int base : value.bases) touch(base, now);
-    Range& r = ranges[static_cast<std::size_t>(v)];
+    LiveRange& r = ranges[static_cast<std::size_t>(v)];
     if (r.first < 0) r.first = now;
     r.last = std::max(r.last, now);
   }
@@ -148,8 +148,8 @@ class Arena {
   }
 
  private:
-  Range& range(std::size_t v) { return live_.ranges[v]; }
-  Range& range(int v) { return live_.ranges[static_cast<std::size_t>(v)]; }
+  LiveRange& range(std::size_t v) { return live_.ranges[v]; }
+  LiveRange& range(int v) { return live_.ranges[static_cast<std::size_t>(v)]; }
   Value& value(int v) { return plan_.values[static_cast<std::size_t>(v)]; }
 
   // The kernel at v's first write.

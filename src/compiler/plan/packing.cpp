@@ -1,3 +1,5 @@
+// Packs blocks in the order in which they begin, and if that takes more than what lives at once, searches for an order
+// that is denser.
 #include "compiler/plan/packing.hpp"
 
 #include <algorithm>
@@ -257,7 +259,7 @@ std::int64_t possible(std::int64_t bytes) {
       "smaller sizes");
 }
 
-std::int64_t Packing::add(const Range& range, std::int64_t size) {
+std::int64_t Packing::add(const LiveRange& range, std::int64_t size) {
   const bool staggered = size >= kStaggeredFrom;
   blocks_.push_back(
       {range, staggered ? rounded_up(size + kApart, 2 * kApart) - kApart : size, size});

@@ -17,15 +17,15 @@ std::int64_t possible(std::int64_t bytes);
 
 constexpr std::int64_t kAlignment = 64;  ///< of blocks
 
-struct Range {
+struct LiveRange {
   int first = -1, last = -1;  // steps
-  bool apart(const Range& o) const { return last < o.first || o.last < first; }
-  bool contains(const Range& o) const { return first <= o.first && o.last <= last; }
+  bool apart(const LiveRange& o) const { return last < o.first || o.last < first; }
+  bool contains(const LiveRange& o) const { return first <= o.first && o.last <= last; }
 };
 
 /// Sizes are multiples of kAlignment.
 struct Block {
-  Range range;
+  LiveRange range;
   std::int64_t size = 0;    ///< with what keeps the next one apart
   std::int64_t needed = 0;  ///< without it
   std::int64_t offset = 0;
@@ -36,7 +36,7 @@ struct Block {
 class TELAMON_API Packing {
  public:
   /// The number of a new block.
-  std::int64_t add(const Range& range, std::int64_t size);
+  std::int64_t add(const LiveRange& range, std::int64_t size);
   /// The block lives on, under another name.
   void extend(std::int64_t block, int last) { at(block).range.last = last; }
   std::int64_t offset(std::int64_t block) { return at(block).offset; }
