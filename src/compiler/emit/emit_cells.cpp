@@ -89,11 +89,10 @@ class CellEmitter {
   }
 
   /// The loop or branch `eqn`: its results' elements.
-  Elements region(const Jaxpr& jaxpr, const Eqn& eqn, const CellLoop& loop, const Read& read,
-                  bool outermost) {
+  Elements region(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     if (eqn.primitive == &scan_p) return scan(eqn, loop, read, outermost);
     if (eqn.primitive == &while_p) return repeat(eqn, loop, read);
-    return branch(jaxpr, eqn, loop, read);
+    return branch(eqn, loop, read);
   }
 
   /// The element of that number at the cell at hand.
@@ -171,7 +170,7 @@ class CellEmitter {
       const Scalar place = value.aval.size() == 1 ? gen_.index(0) : memory.flat(at);
       return gen_.load(gen_.pointer(value.location), value.aval.dtype, place);
     };
-    const Elements results = region(jaxpr, eqn, loop_, read, true);
+    const Elements results = region(eqn, loop_, read, true);
     const std::vector<Labels>& labels = loop_.results;  // ys are stored row by row
     for (std::size_t i = 0; i < results.size(); ++i) {
       for (std::size_t n = 0; n < results[i].size(); ++n) {
@@ -376,7 +375,7 @@ class CellEmitter {
     return apart(last, offset);
   }
 
-  Elements branch(const Jaxpr&, const Eqn& eqn, const CellLoop& loop, const Read& read) {
+  Elements branch(const Eqn& eqn, const CellLoop& loop, const Read& read) {
     const auto& p = eqn.params.as<CondParams>();
     const Scalar which = gen_.convert(read(0, {Shape{}, Index{}, std::nullopt}), DType::i64);
     std::vector<std::size_t> offset{0};
@@ -417,8 +416,8 @@ void Body::run_loops() {
   for (const auto& [e, loop] : program_.loops) {
     const Eqn& eqn = jaxpr().eqns()[static_cast<std::size_t>(e)];
     loops_[e] = owner_.region(
-        jaxpr(), eqn, loop,
-        [&](std::size_t i, const Point& at) { return (*this)(eqn.inputs[i], at); }, false);
+        eqn, loop, [&](std::size_t i, const Point& at) { return (*this)(eqn.inputs[i], at); },
+        false);
   }
 }
 

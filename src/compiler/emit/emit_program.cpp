@@ -458,15 +458,13 @@ class ProgramEmitter {
     const Step::Carry& c = s.carries[n];
     const int in = value(c.in).slot, out = value(c.out).slot;
     switch (what) {
-      case Chore::row: break;
       case Chore::init: return {{in, c.init}, {}};
       case Chore::turn: return {{out, c.first, c.second}, {}};
       case Chore::alternate: return {{out, c.first, c.second, in}, {}};
       case Chore::pass_on: return {{in, out}, {}};
       case Chore::untouched: return {{c.init, c.first}, {value(c.first).bytes()}};
-      case Chore::result: return {{in, c.first}, {value(c.first).bytes()}};
+      default: return {{in, c.first}, {value(c.first).bytes()}};  // result
     }
-    return {};
   }
 
   void point(Pointer slot, Scalar to) { gen_.store(slot, DType::i64, gen_.index(0), to); }

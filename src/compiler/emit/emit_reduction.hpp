@@ -52,7 +52,6 @@ class ReductionEmitter {
 
  private:
   // ---- what all forms share (emit_reduction.cpp)
-  using Dim = FoldDim;
   bool along_rows() const { return dims_.empty() || dims_.back().folded; }
   std::vector<std::size_t> outer_dims() const;
   std::vector<std::pair<Scalar, Scalar>> outer_bounds();
@@ -182,7 +181,7 @@ class ReductionEmitter {
   Generator value_at_;
   int lanes_;
   Shape reduced_;
-  std::vector<Dim> dims_;
+  std::vector<FoldDim> dims_;
   std::vector<std::size_t> folded_, kept_;
   Index index_;
   std::vector<std::int64_t> seams_;  // along the lanes

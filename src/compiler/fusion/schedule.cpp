@@ -1,3 +1,4 @@
+// Orders of kernels, found each by one rule, of which the one with the least memory at its peak is taken.
 #include "compiler/fusion/schedule.hpp"
 
 #include <algorithm>

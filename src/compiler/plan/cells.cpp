@@ -121,7 +121,7 @@ class Analysis {
         for (std::size_t i = 1; i < eqn.outputs.size(); ++i) join_all(out(0), out(i));
         return;
       case Form::reshape:
-        if (state) reshape(s, dims(s, eqn.inputs[0]), out(0));
+        if (state) reshape(dims(s, eqn.inputs[0]), out(0));
         return;
       case Form::reduction: return reduction(s, eqn, state);
       case Form::dot: return product(s, eqn);
@@ -131,7 +131,7 @@ class Analysis {
     }
   }
 
-  void reshape(Scope&, const std::vector<int>& from, const std::vector<int>& to) {
+  void reshape(const std::vector<int>& from, const std::vector<int>& to) {
     std::vector<int> a, b;
     const auto nontrivial = [&](const std::vector<int>& in, std::vector<int>& out) {
       for (const int c : in) {

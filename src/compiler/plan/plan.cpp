@@ -175,7 +175,7 @@ class Planner {
       }
     }
     const std::vector<int> in = operands(number);
-    plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
+    plan_region(plan_, e, in, dies, out, options_, plan_.steps);
   }
   // Of an operand that a loop over cells does not read from memory: the number that it repeats.
   const Atom& repeated_number(const Cluster& c, const Atom& a) const {
@@ -317,8 +317,8 @@ class Planner {
     return fill.writes[0];
   }
 
-  void find_accesses(const Cluster& c, Step& step) {
-    const Kernel& k = c.kernel;
+  void find_accesses(Cluster& c, Step& step) {
+    Kernel& k = c.kernel;
     std::set<int> reads, writes, moved;
     is_member_.resize(jaxpr().eqns().size());
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
@@ -353,7 +353,7 @@ class Planner {
         const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
         const int extreme =
             add_value(operand.with_shape(jaxpr().aval(eqn(e).outputs[0]).shape), {});
-        const_cast<Kernel&>(k).extremes[e] = extreme;
+        k.extremes[e] = extreme;
         writes.insert(extreme);
       }
     }
@@ -366,7 +366,7 @@ class Planner {
     step.writes.assign(writes.begin(), writes.end());
     if (k.kind == Kernel::Kind::reduction) return;
     for (const int v : reads) {
-      if (!moved.contains(v)) const_cast<Kernel&>(k).in_place.insert(v);
+      if (!moved.contains(v)) k.in_place.insert(v);
     }
   }
 

@@ -2,7 +2,7 @@
 //
 // A step is a kernel (one loop nest, into which any number of equations are fused), a call of a host
 // function, a copy, or a region (a loop or a branch) with steps of its own. Straight-line programs
-// give a flat list; control flow will give deeper trees.
+// give a flat list, control flow gives deeper trees.
 #pragma once
 
 #include <algorithm>
@@ -241,7 +241,7 @@ TELAMON_API std::vector<Step> splice(Plan& plan, const Plan& body, const std::ve
 
 /// Appends the steps of a scan, while or cond over values of `plan`. `dies[i]`: nobody reads operand i
 /// afterwards. Results may become other values: `out` is changed.
-void plan_region(Plan& plan, const Jaxpr& jaxpr, const Eqn& eqn, const std::vector<int>& in,
+void plan_region(Plan& plan, const Eqn& eqn, const std::vector<int>& in,
                  const std::vector<bool>& dies, std::vector<int>& out, const PlanOptions& options,
                  std::vector<Step>& steps);
 

@@ -73,7 +73,7 @@ class RegionPlanner {
     loop.reads = {holds};
     const auto body = plan_body(p.body_jaxpr, static_cast<std::size_t>(p.body_nconsts), num_carry);
     std::vector<int> inputs, outputs;
-    carry(loop, p.body_jaxpr, *body, first, num_carry, inputs, outputs,
+    carry(loop, p.body_jaxpr, first, num_carry, inputs, outputs,
           static_cast<std::size_t>(p.body_nconsts));
     std::vector<int> for_cond(in_.begin(), in_.begin() + p.cond_nconsts);
     for_cond.insert(for_cond.end(), inputs.begin(), inputs.end());
@@ -115,7 +115,7 @@ class RegionPlanner {
     auto plan = plan_body(body, num_consts, num_carry);
     if (num_carry == 0) share_out(loop, body, plan);
     std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
-    carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
+    carry(loop, body, num_consts, num_carry, inputs, outputs);
     const std::vector<Aval> results = p.jaxpr.out_avals();
     for (std::int64_t k = 0; k < copies; ++k) {
       const std::int64_t trip = first + k;
@@ -278,7 +278,7 @@ class RegionPlanner {
 
   // The carry's operands and results of the body. `first`: of its initial values among the operands;
   // `body_first`: of its components among the body's inputs.
-  void carry(Step& loop, const Jaxpr& body, const Plan&, std::size_t first, std::size_t num_carry,
+  void carry(Step& loop, const Jaxpr& body, std::size_t first, std::size_t num_carry,
              std::vector<int>& inputs, std::vector<int>& outputs,
              std::size_t body_first = static_cast<std::size_t>(-1)) {
     if (body_first == static_cast<std::size_t>(-1)) body_first = first;
@@ -329,7 +329,7 @@ class RegionPlanner {
 
 }  // namespace
 
-void plan_region(Plan& plan, const Jaxpr&, const Eqn& eqn, const std::vector<int>& in,
+void plan_region(Plan& plan, const Eqn& eqn, const std::vector<int>& in,
                  const std::vector<bool>& dies, std::vector<int>& out, const PlanOptions& options,
                  std::vector<Step>& steps) {
   RegionPlanner planner(plan, in, dies, out, options, steps);
