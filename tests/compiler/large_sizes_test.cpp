@@ -27,5 +27,18 @@ TEST(LargeSizes, OfLoopsAndProductsAreMuchWork) {
   EXPECT_NE(products.find("loop reads"), std::string::npos) << products;
 }
 
+// The sizes of an array without elements are any numbers.
+TEST(LargeSizes, BesidesOnesOfZeroAreNoSizesOfMemory) {
+  constexpr std::int64_t k = std::int64_t{1} << 40;
+  const Array x = lax::full({0, k, k}, DType::f32, 1);
+  check(
+      [](std::span<const Array> a) {
+        const Array turned = lax::transpose(a[0], {1, 2, 0});
+        return Arrays{matmul(a[0], a[0]), lax::reshape(turned, {k, 0, k}), turned * 2.f,
+                      sum(turned, {.axes = {0, 1}})};
+      },
+      {x});
+}
+
 }  // namespace
 }  // namespace telamon::testing

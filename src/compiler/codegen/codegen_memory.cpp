@@ -10,6 +10,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/llvm_session_impl.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
@@ -410,7 +411,7 @@ Scalar CodeGen::flat_index(const Shape& shape, const Index& at) {
       const Scalar term = mul(at[d], index(stride));
       terms.insert(std::upper_bound(terms.begin(), terms.end(), term, outer_first), term);
     }
-    stride *= shape[d];
+    stride = detail::wrapping_mul(stride, shape[d]);
   }
   Scalar flat = index(0);
   for (const Scalar& term : terms) flat = add(term, flat);

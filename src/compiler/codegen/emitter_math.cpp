@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "core/element.hpp"
+#include "core/integers.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -125,8 +126,8 @@ Scalar CodeGen::convert(Scalar x, DType to) {
                                         b.CreateTrunc(node->value, impl_->type(to)));
       std::vector<llvm::Constant*> steps;
       for (int i = 0; i < w; ++i) {
-        steps.push_back(
-            llvm::ConstantInt::get(impl_->type(to), static_cast<std::uint64_t>(i * node->stride)));
+        steps.push_back(llvm::ConstantInt::get(
+            impl_->type(to), static_cast<std::uint64_t>(detail::wrapping_mul(i, node->stride))));
       }
       return b.CreateAdd(base, llvm::ConstantVector::get(steps));
     });

@@ -104,7 +104,7 @@ class DotEmitter {
   }
 
   void run() {
-    if (p_.batch * p_.m * p_.n == 0) return;
+    if (p_.batch == 0 || p_.m == 0 || p_.n == 0) return;
     gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
       batch_ = batch;
       if (dot_lanes(p_) == DotLanes::contraction) contraction();

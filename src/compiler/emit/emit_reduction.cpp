@@ -42,7 +42,8 @@ std::vector<FoldDim> merged_dims(const Kernel& k) {
   for (std::size_t d = 0; d < k.shape.size(); ++d) {
     const bool folded = k.axes.contains(static_cast<std::int64_t>(d));
     if (k.shape[d] == 1) continue;
-    if (k.linear && !dims.empty() && dims.back().folded == folded) dims.back().size *= k.shape[d];
+    if (k.linear && !dims.empty() && dims.back().folded == folded)
+      dims.back().size = detail::wrapping_mul(dims.back().size, k.shape[d]);
     else dims.push_back({k.shape[d], folded});
   }
   return dims;
@@ -327,7 +328,7 @@ Point ReductionEmitter::operand_point() {
   std::int64_t stride = 1;
   for (std::size_t d = dims_.size(); d-- > 0;) {
     flat = gen_.add(gen_.mul(index_[d], gen_.index(stride)), flat);
-    stride *= dims_[d].size;
+    stride = detail::wrapping_mul(stride, dims_[d].size);
   }
   return {kernel_.shape, std::nullopt, flat};
 }
@@ -345,7 +346,7 @@ Point ReductionEmitter::reduced_point() {
   std::int64_t stride = 1;
   for (std::size_t i = kept_.size(); i-- > 0;) {
     flat = gen_.add(gen_.mul(index_[kept_[i]], gen_.index(stride)), flat);
-    stride *= dims_[kept_[i]].size;
+    stride = detail::wrapping_mul(stride, dims_[kept_[i]].size);
   }
   return {reduced_, std::nullopt, flat};
 }

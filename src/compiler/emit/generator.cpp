@@ -5,6 +5,7 @@
 
 #include "compiler/forms.hpp"
 #include "core/concrete.hpp"
+#include "core/integers.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -73,8 +74,8 @@ std::optional<Index> Generator::split_constants(const Point& at, const Shape& sh
     std::size_t i2 = i + 1, d2 = d + 1;
     std::int64_t m = at.shape[i], n = shape[d];
     while (m != n) {
-      if (m < n && i2 < at.shape.size()) m *= at.shape[i2++];
-      else if (n < m && d2 < shape.size()) n *= shape[d2++];
+      if (m < n && i2 < at.shape.size()) m = detail::wrapping_mul(m, at.shape[i2++]);
+      else if (n < m && d2 < shape.size()) n = detail::wrapping_mul(n, shape[d2++]);
       else return std::nullopt;
     }
     if (i2 == i + 1 && d2 == d + 1) {

@@ -5,6 +5,7 @@
 
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
+#include "core/integers.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -151,14 +152,14 @@ class AxisClasses {
         ++t;
       } else if (d < from.size() && t < to.size() && before == made && from[d] == to[t]) {
         join(x, to_int(d), out, to_int(t));
-        before *= from[d++];
-        made *= to[t++];
+        before = detail::wrapping_mul(before, from[d++]);
+        made = detail::wrapping_mul(made, to[t++]);
       } else if (t == to.size() || (d < from.size() && before <= made)) {
         tell(x, to_int(d));
-        before *= from[d++];
+        before = detail::wrapping_mul(before, from[d++]);
       } else {
         tell(out, to_int(t));
-        made *= to[t++];
+        made = detail::wrapping_mul(made, to[t++]);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
+#include "core/integers.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -28,7 +29,7 @@ Atom without_added(Simplifier& s, const Atom& a) {
 
 std::int64_t size_behind(const Shape& shape, std::size_t d) {
   std::int64_t n = 1;
-  while (++d < shape.size()) n *= shape[d];
+  while (++d < shape.size()) n = detail::wrapping_mul(n, shape[d]);
   return n;
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/plan/dot.hpp"
+#include "core/integers.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -275,7 +276,8 @@ static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParam
   }
   // Lanes run along the columns of the result: they are to lie side by side on the right.
   std::int64_t columns = 1, work = x.size();
-  for (const std::int64_t d : free) columns *= x.shape[static_cast<std::size_t>(d)];
+  for (const std::int64_t d : free)
+    columns = detail::wrapping_mul(columns, x.shape[static_cast<std::size_t>(d)]);
   const auto last = [&](const Shape& dims) {  // but for those of one element, which lie anywhere
     std::int64_t found = -1;
     for (const std::int64_t d : dims) {

@@ -11,6 +11,7 @@
 #include "compiler/plan/dot.hpp"
 
 #include "compiler/plan/plan.hpp"
+#include "core/integers.hpp"
 #include "runtime/kernels/gemm.hpp"
 
 namespace telamon {
@@ -20,7 +21,8 @@ namespace {
 
 Shape row_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  for (std::size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = detail::wrapping_mul(strides[d], shape[d]);
   return strides;
 }
 
@@ -36,8 +38,8 @@ std::optional<Group> merge(const Shape& shape, const Shape& dims) {
     const auto d = static_cast<std::size_t>(dims[i]);
     if (shape[d] == 1) continue;
     if (g.size == 1) g.stride = strides[d];
-    else if (strides[d] != g.stride * g.size) return std::nullopt;
-    g.size *= shape[d];
+    else if (strides[d] != detail::wrapping_mul(g.stride, g.size)) return std::nullopt;
+    g.size = detail::wrapping_mul(g.size, shape[d]);
   }
   return g;
 }

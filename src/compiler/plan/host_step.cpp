@@ -8,6 +8,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/plan/plan.hpp"
 #include "core/concrete.hpp"
+#include "core/integers.hpp"
 #include "core/trace.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/primitives.hpp"
@@ -49,7 +50,8 @@ HostFunction join_function(const Signature& signature, std::int64_t dimension) {
   };
   const auto row_bytes = [&](const Aval& a) {
     auto bytes = static_cast<std::int64_t>(size_of(a.dtype));
-    for (auto d = static_cast<std::size_t>(dimension); d < a.shape.size(); ++d) bytes *= a.shape[d];
+    for (auto d = static_cast<std::size_t>(dimension); d < a.shape.size(); ++d)
+      bytes = detail::wrapping_mul(bytes, a.shape[d]);
     return static_cast<std::size_t>(bytes);
   };
   std::vector<Part> parts;
