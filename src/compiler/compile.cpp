@@ -357,7 +357,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   Jaxpr& jaxpr = parts.jaxpr;
   if (c.wants({"small_floats"}, has_small_floats(jaxpr), "the program has no 16-bit floats"))
     c.run("small_floats", jaxpr, widen_small_floats);
-  // 2. Algebra that changes no bit of any result, but for the order of sums of small products, as any loop of them may.
+  // 2. Algebra that changes no bit of any result, but for the order of sums of small products and that of several axes of a
+  // transpose that are folded, as any loop of them may.
   c.run("simplify", jaxpr, simplify);
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);

@@ -429,7 +429,8 @@ const Example* example_of(const Rule& rule, const std::string& primitive) {
 }
 
 /// Zeros of both signs, NaN, infinities and the ends of integers among others; of f64, whose sums are taken, small whole
-/// numbers.
+/// numbers, of which any order gives the same sum: rules keep no order of several axes, and no sum of small products (see
+/// SumsOfTransposedArraysChangeOnlyTheOrderAmongAxes).
 Array numbers(const Aval& aval) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();

@@ -370,6 +370,25 @@ TEST(Simplify, FoldsOfTransposedArraysRunOverOtherAxes) {
   EXPECT_EQ(folded({0}).find("transpose"), std::string::npos);
 }
 
+// Sums along one axis have the order that they had; several axes are folded as they lie.
+TEST(Simplify, SumsOfTransposedArraysChangeOnlyTheOrderAmongAxes) {
+  const Array x = uniform({7, 9, 11}, DType::f32, 1, 2);
+  for (const Shape& order : {Shape{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
+    for (const Shape& axes : {Shape{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}}) {
+      const Array want = lax::reduce_sum(lax::transpose(x, order), axes);
+      const Jaxpr program = stage(
+          [&](std::span<const Array> a) {
+            return Arrays{lax::reduce_sum(lax::transpose(a[0], order), axes)};
+          },
+          {x});
+      const Jaxpr simple = eliminate_dead_code(compiler::simplify(program));
+      EXPECT_EQ(simple.eqns()[0].primitive, &reduce_sum_p) << simple.to_string();
+      expect_equal(eval_jaxpr(simple, Arrays{x})[0], want, axes.size() == 1 ? 0 : 16,
+                   simple.to_string());
+    }
+  }
+}
+
 TEST(Simplify, ElementsOfArraysTransposedAlikeAreTransposedOnce) {
   const std::string names = left(
       [](std::span<const Array> x) {
