@@ -184,7 +184,8 @@ template <> struct Beyond<F64> {
 };
 template <class V> TELAMON_INLINE IntOf<V> order_of(V x) {
   constexpr auto kWrap = __builtin_bit_cast(ScalarOf<V>, Beyond<V>::kWrap);
-  return (IntOf<V>)x + (IntOf<V>)x + (IntOf<V>)constant<V, kWrap>();
+  using Bits = typename Lanes<V>::Unsigned;
+  return (IntOf<V>)((Bits)x + (Bits)x + (Bits)constant<V, kWrap>());
 }
 template <class V> TELAMON_INLINE bool any_beyond(IntOf<V> order) {
   constexpr auto kBound = __builtin_bit_cast(ScalarOf<V>, Beyond<V>::kBound);

@@ -74,7 +74,8 @@ template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V 
 }
 /// 2^n times kPart, a power of two.
 template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
-  return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
+  using Bits = typename Lanes<V>::Unsigned;
+  return (V)((Bits)constant<V, kPart>() + ((Bits)n.bits << ExpRange<V>::kMantissa));
 }
 
 /// e^x = value 2^n.

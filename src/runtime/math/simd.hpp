@@ -396,7 +396,7 @@ constexpr bool kScales = false;
 /// and NaN. For no denormal x and no -0.
 TELAMON_INLINE F32 log_of_all(F32 y, F32 x) {
   // As numbers that begin with the least one, the bits of those above 0 are the least.
-  const I32 from_least = (I32)x + constant_bits<F32, 0x7fffffff>();
+  const I32 from_least = (I32)((U32)x + (U32)constant_bits<F32, 0x7fffffff>());
   const auto has_one = constant_bits<F32, static_cast<std::int32_t>(0xff7fffff)>() > from_least;
   return has_one ? y : x - (F32)_mm256_rsqrt_ps(x);
 }
@@ -448,14 +448,16 @@ constexpr bool kAsks = true;  // what costs little here
 /// are compared by units that fused operations leave free.
 template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool any_between(V x) {
   using Int = decltype(IntOf<V>{}[0] | 0);
-  using Bits = decltype(typename Lanes<V>::Unsigned{}[0] | 0);
+  using Unsigned = typename Lanes<V>::Unsigned;
+  using Bits = decltype(Unsigned{}[0] | 0);
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
   constexpr Bits kFrom = 2 * __builtin_bit_cast(Bits, ScalarOf<V>(kLeast)) + 1,
                  kTo = 2 * __builtin_bit_cast(Bits, ScalarOf<V>(kBeyond));
   // Twice the bits, from kFrom on, as numbers that begin with the least one.
-  const IntOf<V> from_least =
-      (IntOf<V>)x + (IntOf<V>)x + constant_bits<V, static_cast<Int>(kSign - kFrom)>();
-  const V found = (V)(constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom))>() > from_least);
+  const auto from_least =
+      (Unsigned)x + (Unsigned)x + (Unsigned)constant_bits<V, static_cast<Int>(kSign - kFrom)>();
+  const V found =
+      (V)(constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom))>() > (IntOf<V>)from_least);
   if constexpr (sizeof(ScalarOf<V>) == 4) return _mm256_movemask_ps(found) != 0;
   else return _mm256_movemask_pd(found) != 0;
 }
@@ -468,13 +470,15 @@ template <auto kLeast, auto kBeyond, class V> bool any_between(V x);
 template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool all_within(V x) {
 #if defined(TELAMON_ISA_AVX2)
   using Int = decltype(IntOf<V>{}[0] | 0);
-  using Bits = decltype(typename Lanes<V>::Unsigned{}[0] | 0);
+  using Unsigned = typename Lanes<V>::Unsigned;
+  using Bits = decltype(Unsigned{}[0] | 0);
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
   constexpr Bits kFrom = __builtin_bit_cast(Bits, ScalarOf<V>(kLeast)),
                  kTo = __builtin_bit_cast(Bits, ScalarOf<V>(kBeyond));
-  const IntOf<V> from_least = (IntOf<V>)x + constant_bits<V, static_cast<Int>(kSign - kFrom)>();
+  const auto from_least =
+      (Unsigned)x + (Unsigned)constant_bits<V, static_cast<Int>(kSign - kFrom)>();
   const V outside =
-      (V)(from_least > constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom) - 1)>());
+      (V)((IntOf<V>)from_least > constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom) - 1)>());
   if constexpr (sizeof(ScalarOf<V>) == 4) return _mm256_movemask_ps(outside) == 0;
   else return _mm256_movemask_pd(outside) == 0;
 #else

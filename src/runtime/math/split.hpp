@@ -18,10 +18,10 @@ template <class V> struct Split {
   V exponent, mantissa;
 };
 template <auto kLeast> TELAMON_INLINE Split<F32> split_bits(F32 x) {
-  const I32 bits = (I32)x;
-  const I32 above = bits - (I32)constant<F32, kLeast>();
-  const I32 whole = above & (I32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
-  return {__builtin_convertvector(above >> 23, F32), (F32)(bits - whole)};
+  const U32 bits = (U32)x;
+  const U32 above = bits - (U32)constant<F32, kLeast>();
+  const U32 whole = above & (U32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
+  return {__builtin_convertvector((I32)above >> 23, F32), (F32)(bits - whole)};
 }
 template <auto kLeast> TELAMON_INLINE Split<F64> split_bits(F64 x) {
   // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept

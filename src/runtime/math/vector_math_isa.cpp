@@ -176,11 +176,12 @@ template <class V> TELAMON_INLINE V log(V x) {
 // largest u 2^-e has none, and is made 0.
 template <class V> TELAMON_INLINE V log1p(V x) {
   using R = LogRange<V>;
+  using Bits = typename Lanes<V>::Unsigned;
   const V one = constant<V, 1>(), u = x + one;
   const auto [e, m] = split(u);
-  const IntOf<V> shift = (IntOf<V>)m - (IntOf<V>)u;
-  const V inverse = at_least((V)((IntOf<V>)one + shift), V{});
-  V y = log_core<true>(e, (V)((IntOf<V>)x + shift) + (inverse - one), V{});
+  const Bits shift = (Bits)m - (Bits)u;
+  const V inverse = at_least((V)((Bits)one + shift), V{});
+  V y = log_core<true>(e, (V)((Bits)x + shift) + (inverse - one), V{});
   y = x == 0 ? x : y;
   // As with log, but u is never denormal.
   if constexpr (!kScales) {
@@ -253,7 +254,8 @@ template <class V> TELAMON_INLINE V atanh(V x) {
   const V a = abs(x), one = constant<V, 1>(), v = one - a;
   const V w = v * fma(a, constant<V, -0.5>(), one);
   const auto [e, m] = split(w);
-  const V power = (V)((IntOf<V>)one + ((IntOf<V>)m - (IntOf<V>)w));
+  using Bits = typename Lanes<V>::Unsigned;
+  const V power = (V)((Bits)one + ((Bits)m - (Bits)w));
   const V next_to_u = v * power;
   const auto near = e == 0;
   const V over = (near ? V{} : next_to_u - one) - a, under = near ? one : one + a + next_to_u;
