@@ -4,9 +4,10 @@
 // exists per instruction set, for f32 and f64, with the platform's vector calling convention:
 //   <W x T> f(<W x T> x)   or   <W x T> f(<W x T> x, <W x T> y)
 // where W x T fills `runtime::vector_bytes(isa)`: 16 f32 or 8 f64 for avx512. A lane's result never
-// depends on the other lanes. No function has a slow path for infinities, NaN, zeros or denormals
-// where we wrote it ourselves, but for angles that are very large; the rest comes from glibc's
-// libmvec, or from scalar libm elsewhere.
+// depends on the other lanes; its time may. A register takes a longer way if it has a very large angle, a
+// remainder whose quotient has many digits, or a power of a negative number, and without AVX-512 also if it
+// has a logarithm of anything but positive normal numbers, or an exponential that is denormal or nearly so.
+// What we have not written ourselves comes from glibc's libmvec, or from scalar libm elsewhere.
 #pragma once
 
 #include <cstdint>
