@@ -348,9 +348,14 @@ struct ReduceTable {
   ArgLoop arg[2][kNumDTypes] = {};
 
   /// Loops of T serve the dtype of U.
+  template <class F, class T, class U = T> constexpr void put_fold(ReduceOp op,
+                                                                   DType dtype = dtype_of<U>) {
+    reduce[static_cast<int>(op)][static_cast<int>(dtype)] = reduce_run<F, T>;
+  }
+  /// Of those that are also cumulative.
   template <class F, class T, class U = T> constexpr void put(ReduceOp op,
                                                               DType dtype = dtype_of<U>) {
-    reduce[static_cast<int>(op)][static_cast<int>(dtype)] = reduce_run<F, T>;
+    put_fold<F, T, U>(op, dtype);
     scan[static_cast<int>(op)][static_cast<int>(dtype)] = scan_run<F, T>;
   }
   template <class T> constexpr void ordered(DType dtype = dtype_of<T>) {
@@ -368,16 +373,18 @@ struct ReduceTable {
     using U = BitsOf<T>;
     put<Add, U, T>(ReduceOp::sum);
     put<Mul, U, T>(ReduceOp::prod);
-    put<And, U, T>(ReduceOp::and_);
-    put<Or, U, T>(ReduceOp::or_);
-    put<Xor, U, T>(ReduceOp::xor_);
+    put_fold<And, U, T>(ReduceOp::and_);
+    put_fold<Or, U, T>(ReduceOp::or_);
+    put_fold<Xor, U, T>(ReduceOp::xor_);
     ordered<T>();
   }
   constexpr void boolean() {
     using U = std::uint8_t;
-    for (ReduceOp op : {ReduceOp::sum, ReduceOp::or_}) put<Or, U>(op, DType::bool_);
-    for (ReduceOp op : {ReduceOp::prod, ReduceOp::and_}) put<And, U>(op, DType::bool_);
-    put<Xor, U>(ReduceOp::xor_, DType::bool_);
+    put<Or, U>(ReduceOp::sum, DType::bool_);
+    put<And, U>(ReduceOp::prod, DType::bool_);
+    put_fold<And, U>(ReduceOp::and_, DType::bool_);
+    put_fold<Or, U>(ReduceOp::or_, DType::bool_);
+    put_fold<Xor, U>(ReduceOp::xor_, DType::bool_);
     ordered<U>(DType::bool_);
   }
   constexpr ReduceTable() {
