@@ -38,8 +38,8 @@ bool takes_long(const Instruction& x) {
   return x.getOpcode() == Instruction::FDiv ||
          (call != nullptr && call->getIntrinsicID() == llvm::Intrinsic::sqrt);
 }
-/// Addresses, loads and conditions are not kept for the next trip.
-bool is_done_again(const Instruction& x) {
+/// Addresses, loads and conditions are not kept for the next trip; what a mask loads is.
+bool is_repeated(const Instruction& x) {
   return llvm::isa<llvm::LoadInst>(x) || !x.getType()->isVectorTy() ||
          x.getType()->getScalarType()->isIntegerTy(1);
 }
@@ -80,7 +80,8 @@ class Halves {
         if (is_inside(v)) todo.push_back(llvm::cast<Instruction>(v));
       }
     }
-    return find_kept() && carried + static_cast<int>(kept_.size()) <= registers() / 2;
+    return find_kept() &&
+           carried + static_cast<int>(kept_.size()) <= runtime::target_vector_registers() / 2;
   }
 
   bool is_ahead(const Instruction* x) const { return ahead_.contains(x); }
@@ -91,7 +92,6 @@ class Halves {
   const std::vector<Instruction*>& kept() const { return kept_; }
 
  private:
-  static int registers() { return runtime::target_isa() == runtime::Isa::avx512 ? 32 : 16; }
   bool is_inside(const Value* v) const {
     const auto* x = llvm::dyn_cast<Instruction>(v);
     return x != nullptr && x->getParent() == loop_.block && !llvm::isa<PHINode>(x);
@@ -102,7 +102,7 @@ class Halves {
     int after = 0;
     for (auto x = loop_.block->rbegin(); x != loop_.block->rend(); ++x) {
       if (llvm::isa<PHINode>(*x)) continue;
-      const bool again = ahead_.contains(&*x) && is_done_again(*x) &&
+      const bool again = ahead_.contains(&*x) && is_repeated(*x) &&
                          std::any_of(x->user_begin(), x->user_end(),
                                      [&](const Value* u) { return is_used_after(u); });
       if (!ahead_.contains(&*x) || again) after_.insert(&*x);
@@ -114,7 +114,7 @@ class Halves {
       if (std::any_of(x.user_begin(), x.user_end(), is_phi)) return false;
       const bool needed = std::any_of(x.user_begin(), x.user_end(),
                                       [&](const Value* u) { return is_used_after(u); });
-      if (needed && !is_done_again(x)) kept_.push_back(&x);
+      if (needed && !is_repeated(x)) kept_.push_back(&x);
     }
     return after >= kLeastAfter * quotients_;
   }
