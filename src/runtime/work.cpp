@@ -120,7 +120,7 @@ class Counter {
   }
   // By squaring: the bits below the highest one, and those of them that are set. 1 / x^-y below 0.
   static double multiplications(int y) {
-    unsigned rest = static_cast<unsigned>(std::abs(y));
+    unsigned rest = y < 0 ? 0u - static_cast<unsigned>(y) : static_cast<unsigned>(y);
     double count = y < 0 ? 1 : 0;
     for (; rest > 1; rest /= 2) count += 1 + rest % 2;
     return count;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -120,6 +121,15 @@ TEST(CostAnalysis, CountsElementwiseOperationsAndTheMemoryOfTheirKernel) {
   EXPECT_EQ(c.kernels, 1);
   EXPECT_EQ(c.library_calls, 0);
   EXPECT_THAT(c.unknown, IsEmpty());
+}
+
+TEST(CostAnalysis, CountsTheProductsOfPowers) {
+  constexpr int kLeast = std::numeric_limits<int>::min();
+  for (const auto& [y, products] : {std::pair{7, 4}, std::pair{-7, 5}, std::pair{kLeast, 32}}) {
+    const auto f =
+        jit([y = y](Array x) { return lax::integer_pow(x, y); }, {.backend = "interpret"});
+    EXPECT_EQ(f.lower(ones({10})).compile().cost_analysis().flops, 10 * products) << y;
+  }
 }
 
 TEST(CostAnalysis, CountsTwoOperationsForEachProductOfAMatrixProduct) {
