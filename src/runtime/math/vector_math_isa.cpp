@@ -179,15 +179,14 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   using Bits = typename Lanes<V>::Unsigned;
   const V one = constant<V, 1>(), u = x + one;
   const auto [e, m] = split(u);
+  const bool usual =
+      !kScales && all_within<R::kLeastNormal, kInf>(u);  // before u leaves its register
   const Bits shift = (Bits)m - (Bits)u;
   const V inverse = at_least((V)((Bits)one + shift), V{});
   V y = log_core<true>(e, (V)((Bits)x + shift) + (inverse - one), V{});
   y = x == 0 ? x : y;
   // As with log, but u is never denormal.
-  if constexpr (!kScales) {
-    if (all_within<R::kLeastNormal, kInf>(u)) return y;
-  }
-  return log_special<V>(x, y, u, -1);
+  return usual ? y : log_special<V>(x, y, u, -1);
 }
 
 // ---- Inverse hyperbolic functions: logarithms of q = m 2^e, as e ln 2 + 2 atanh s with s = (m - 1) / (m + 1). Next to
