@@ -59,8 +59,8 @@ void print_info() {
             << '\n'
             << "  zlib: " << zlibVersion() << '\n'
             << "\ncaches\n"
-            << "  array memory kept for reuse: " << size_text(rt::allocator_stats().cached)
-            << ", in use: " << size_text(rt::allocator_stats().in_use) << '\n'
+            << "  array memory kept for reuse: " << size_text(telamon::memory_stats().cached)
+            << ", in use: " << size_text(telamon::memory_stats().in_use) << '\n'
             << "  compiled programs: kept by each jitted object, in memory\n"
             << "  on disk: " << disk_cache_description() << '\n'
             << "\noptimisations: " << optimisations() << '\n'

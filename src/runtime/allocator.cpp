@@ -28,6 +28,7 @@
 #include "core/thread_storage.hpp"
 #include "runtime/array_memory.hpp"
 #include "runtime/small_blocks.hpp"
+#include "telamon/memory.hpp"
 
 namespace telamon {
 inline namespace v1 {

@@ -10,7 +10,6 @@
 #include <cstddef>
 
 #include "telamon/config.hpp"
-#include "telamon/memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -23,11 +22,6 @@ TELAMON_API void deallocate(void* block, std::size_t bytes) noexcept;
 
 /// No block can be larger: the machine's memory, with its swap space.
 TELAMON_API std::size_t memory_limit();
-
-using AllocatorStats = MemoryStats;
-inline AllocatorStats allocator_stats() { return memory_stats(); }
-inline void reset_allocator_peak() { reset_peak_memory(); }
-inline void release_cached_memory() { trim_memory(); }
 
 /// The size of the block that a request for `bytes` gets.
 TELAMON_API std::size_t allocation_size(std::size_t bytes);

@@ -1,6 +1,6 @@
 // How much memory loops and their derivatives take at once, by the allocator's count of large blocks.
+#include "telamon/memory.hpp"
 #include "control_flow/support.hpp"
-#include "runtime/allocator.hpp"
 #include "support/backends.hpp"
 
 namespace telamon_test {
@@ -17,12 +17,12 @@ class Memory : public testing::Test {
 template <class F, class... X>
 std::size_t peak_of(F f, const X&... x) {
   { const auto first = f(x...); }
-  const std::size_t before = tl::runtime::allocator_stats().in_use;
-  tl::runtime::reset_allocator_peak();
-  const std::size_t large = tl::runtime::allocator_stats().peak;
+  const std::size_t before = tl::memory_stats().in_use;
+  tl::reset_peak_memory();
+  const std::size_t large = tl::memory_stats().peak;
   { const auto again = f(x...); }
-  EXPECT_LE(tl::runtime::allocator_stats().in_use, before + 4096);  // nothing stays
-  return tl::runtime::allocator_stats().peak - large;
+  EXPECT_LE(tl::memory_stats().in_use, before + 4096);  // nothing stays
+  return tl::memory_stats().peak - large;
 }
 
 constexpr std::int64_t kSteps = 1'000'000;

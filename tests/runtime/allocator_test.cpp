@@ -25,6 +25,9 @@
 namespace {
 
 using namespace telamon::runtime;
+using telamon::memory_stats;
+using telamon::MemoryStats;
+using telamon::reset_peak_memory;
 
 TEST(Allocator, AlignsToSixtyFourBytesAndLargerBlocksToEighthsOfPages) {
   for (std::size_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 40000, 65536, 100000, 3 << 20}) {
@@ -179,7 +182,7 @@ TEST(Allocator, KeepsNoMoreThanItsLimit) {
 #endif
 
 TEST(Allocator, SaysHowManyBytesItCannotGive) {
-  const AllocatorStats before = allocator_stats();
+  const MemoryStats before = memory_stats();
   for (const std::size_t bytes : {memory_limit() + 1, std::size_t{1} << 62, ~std::size_t{0}}) {
     const std::string text =
         telamon_test::message_of<telamon::OutOfMemoryError>([&] { allocate(bytes); });
@@ -187,32 +190,32 @@ TEST(Allocator, SaysHowManyBytesItCannotGive) {
               std::string::npos)
         << text;
   }
-  EXPECT_EQ(allocator_stats().in_use, before.in_use);
+  EXPECT_EQ(memory_stats().in_use, before.in_use);
 }
 
 TEST(Allocator, CountsBytesInUse) {
-  const std::size_t before = allocator_stats().in_use;
+  const std::size_t before = memory_stats().in_use;
   void* small = allocate(1000);
   void* large = allocate(1 << 20);
-  EXPECT_EQ(allocator_stats().in_use - before, allocation_size(1000) + allocation_size(1 << 20));
+  EXPECT_EQ(memory_stats().in_use - before, allocation_size(1000) + allocation_size(1 << 20));
   deallocate(small, 1000);
   deallocate(large, 1 << 20);
-  EXPECT_EQ(allocator_stats().in_use, before);
+  EXPECT_EQ(memory_stats().in_use, before);
 }
 
 TEST(Allocator, RemembersThePeakOfLargeBlocks) {
   constexpr std::size_t kSize = std::size_t{1} << 20;
-  reset_allocator_peak();
-  const std::size_t start = allocator_stats().peak;
+  reset_peak_memory();
+  const std::size_t start = memory_stats().peak;
   void* first = allocate(kSize);
   void* second = allocate(kSize);
   deallocate(first, kSize);
   deallocate(second, kSize);
-  EXPECT_GE(allocator_stats().peak - start, 2 * kSize);
-  reset_allocator_peak();
+  EXPECT_GE(memory_stats().peak - start, 2 * kSize);
+  reset_peak_memory();
   void* third = allocate(kSize);
   deallocate(third, kSize);
-  EXPECT_LT(allocator_stats().peak - start, 2 * kSize);
+  EXPECT_LT(memory_stats().peak - start, 2 * kSize);
 }
 
 TEST(Allocator, GivesDisjointBlocks) {
@@ -233,7 +236,7 @@ TEST(Allocator, GivesDisjointBlocks) {
 }
 
 TEST(Allocator, TakesBackBlocksOnOtherThreads) {
-  const std::size_t before = allocator_stats().in_use;
+  const std::size_t before = memory_stats().in_use;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([] {
@@ -248,14 +251,14 @@ TEST(Allocator, TakesBackBlocksOnOtherThreads) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(allocator_stats().in_use, before);
+  EXPECT_EQ(memory_stats().in_use, before);
 }
 
 // What a thread has given another is not free in between.
 TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
   std::vector<void*> held;
   for (int i = 0; i < 100; ++i) held.push_back(allocate(700));
-  const AllocatorStats quiet = allocator_stats();
+  const MemoryStats quiet = memory_stats();
   std::atomic<void*> passed{nullptr};
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
@@ -268,7 +271,7 @@ TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
     });
   }
   for (int i = 0; i < 20'000; ++i) {
-    const AllocatorStats now = allocator_stats();
+    const MemoryStats now = memory_stats();
     ASSERT_GE(now.in_use, quiet.in_use);
     ASSERT_LE(now.in_use, quiet.in_use + (std::size_t{64} << 20));
     ASSERT_LE(now.reused, now.allocations);
@@ -282,9 +285,9 @@ TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
 TEST(Allocator, GivesAnArrayOneBlockOrOneBesideItsElements) {
   const auto blocks_of = [](std::int64_t n) {
     const telamon::Array x = telamon::ones({n}) + 1.0f;
-    const AllocatorStats before = allocator_stats();
+    const MemoryStats before = memory_stats();
     const telamon::Array y = x + x;
-    return allocator_stats().allocations - before.allocations;
+    return memory_stats().allocations - before.allocations;
   };
   EXPECT_EQ(blocks_of(100), 1);
   EXPECT_EQ(blocks_of(1000), 1);
@@ -315,13 +318,13 @@ thread_local FreesAtThreadExit frees_at_exit;
 FreesAtThreadExit frees_at_program_exit;
 
 TEST(Allocator, ServesDestructorsOfThreadLocalAndStaticObjects) {
-  const std::size_t before = allocator_stats().in_use;
+  const std::size_t before = memory_stats().in_use;
   // The object is made before the thread first allocates: it is destroyed after the cache is closed.
   std::thread([] {
     frees_at_exit.block = nullptr;
     frees_at_exit.block = allocate(200);
   }).join();
-  EXPECT_EQ(allocator_stats().in_use, before);
+  EXPECT_EQ(memory_stats().in_use, before);
   frees_at_program_exit.block = allocate(200);
 }
 

@@ -12,6 +12,7 @@
 #include "support/backends.hpp"
 #include "support/processes.hpp"
 #include "telamon/history.hpp"
+#include "telamon/memory.hpp"
 #include "transforms/support.hpp"
 
 namespace telamon_test {

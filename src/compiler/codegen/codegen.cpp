@@ -11,10 +11,10 @@
 #include "compiler/executable/native_loader.hpp"
 #include "core/integers.hpp"
 #include "core/size_errors.hpp"
-#include "runtime/allocator.hpp"
 #include "runtime/pages.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/error.hpp"
+#include "telamon/memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -332,7 +332,7 @@ void CodeGen::require_memory() const {
   for (const auto& part : impl_->parts) instructions += part->impl_->module.getInstructionCount();
   const std::size_t bytes = kAtLeast + kPerInstruction * instructions;
   if (runtime::can_take(bytes)) return;
-  runtime::release_cached_memory();
+  trim_memory();
   if (runtime::can_take(bytes)) return;
   throw detail::UnnamedOutOfMemoryError("out of memory: compiling " + std::to_string(instructions) +
                                         " instructions takes up to " + std::to_string(bytes >> 20) +
