@@ -2,7 +2,8 @@
 # All conformance cases, compiled with each optimisation alone left out: the full set where check.sh finds it,
 # else the selection. A process for each optimisation, one for each processor at a time; nothing is kept on disk, since
 # no two of them have a program in common.
-# Not the modes that do not jit: the compiler sees only loops and inner jits of theirs, which it compiles in these, too.
+# In the modes that do not jit, too: there loops and inner jits are compiled, as programs of their own and with what their
+# derivatives make of them, which are more programs than in the other modes.
 #   each_optimisation.sh TELAMON_COMMAND SOURCE_DIR
 set -u
 telamon=$1
@@ -15,8 +16,7 @@ said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
 # check_without NAME: what it says goes into a file of this name, beside another where all passed
 check_without='
-  TELAMON_CACHE_DIR=none TELAMON_DISABLE=$3 "$2" check --modes "jit,jit(jvp),jit(vjp),jit(hvp),jit(vmap)" "${@:4}" \
-    > "$1/$3" 2>&1 && touch "$1/$3.passed"'
+  TELAMON_CACHE_DIR=none TELAMON_DISABLE=$3 "$2" check "${@:4}" > "$1/$3" 2>&1 && touch "$1/$3.passed"'
 printf '%s\n' "${optimisations[@]}" |
   xargs -P "$(nproc)" -I NAME bash -c "$check_without" bash "$said" "$telamon" NAME "${cases[@]}"
 
