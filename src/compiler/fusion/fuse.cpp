@@ -21,22 +21,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr int kCheap = 6;  // recompute rather than store
-constexpr int kCheapSingle = 64;
-constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
-constexpr std::int64_t kTiny = 32;
-// Results of a kernel. Of large ones, more than a few at a time are no streams (60 of 800 KB on Zen 5: 1.3 of the time).
-constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
-constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
-/// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
-constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
-/// Large arrays are recomputed from small ones rather than read from beyond the caches: a vector that is
-/// stored and read again takes as long as so many cycles of arithmetic. Kernels that read it after that
-/// do so for less.
-constexpr int kCheapOfSmall = 24, kCheapOfSmallInAll = 48;
-constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20, kWideRow = 64;
-constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
-
 // One column of an array of several.
 bool reads_with_stride(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &slice_p) return false;
@@ -515,17 +499,15 @@ bool Fuser::is_column_beside(int e, int other) const {
 }
 
 bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
-  constexpr std::int64_t kLarge = 256 << 10;
-  constexpr std::int64_t kMost = 2;
   if (eqn(e).outputs.empty() || !is_much(e)) return false;
-  const bool large = detail::checked_bytes(jaxpr_.aval(eqn(e).outputs[0])) >= kLarge;
+  const bool large = detail::checked_bytes(jaxpr_.aval(eqn(e).outputs[0])) >= kLargePile;
   const Vars& roots = cluster(k).kernel.roots;
   return std::count_if(roots.begin(), roots.end(), [&](Var v) {
            const int p = producer_[static_cast<std::size_t>(v)];
            // Smaller ones that one kernel reads together are alive at one time anyway.
            if (is_out_[static_cast<std::size_t>(p)] || is_column_beside(e, p)) return false;
            return large || !is_read_by(p, readers);
-         }) >= kMost;
+         }) >= kMostPiled;
 }
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {

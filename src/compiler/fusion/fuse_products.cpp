@@ -15,9 +15,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::size_t kMostMembers = 12;
-constexpr int kMostCycles = 10;
-
 // Whether results come as vectors along the columns, or along rows of one number.
 bool comes_in_vectors(const Jaxpr& jaxpr, const Eqn& product) {
   const Aval &lhs = jaxpr.aval(product.inputs[0]), &rhs = jaxpr.aval(product.inputs[1]);
@@ -48,7 +45,7 @@ int Fuser::epilogue_of(int e) {
   const int k = *readers.begin();
   const Cluster& c = cluster(k);
   if (c.form != Form::element || !(c.kernel.shape == shape(e)) || !c.kernel.woven.empty() ||
-      c.kernel.members.size() > kMostMembers)
+      c.kernel.members.size() > kMaxEpilogueMembers)
     return -1;
   int cycles = 0;
   for (const int member : c.kernel.members) {
@@ -58,7 +55,7 @@ int Fuser::epilogue_of(int e) {
     if (eqn(member).effect != Effect::none || (f != Form::element && !spreads)) return -1;
     if (size(member) > 1) cycles += element_cost(eqn(member));
   }
-  if (cycles > kMostCycles) return -1;
+  if (cycles > kMaxEpilogueCycles) return -1;
   const bool at_its_index = std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     return form(use.consumer) == Form::element && align_of(use, e, k) == Align::iteration;
   });

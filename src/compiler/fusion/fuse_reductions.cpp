@@ -126,20 +126,18 @@ bool Fuser::folds_columns(const Shape& axes, const Shape& shape) {
 }
 
 void Fuser::find_crossed() {
-  constexpr std::int64_t kLeastRow = 32, kLeastColumn = 16;
-  constexpr std::size_t kMost = 200;
   std::vector<int> candidates;
   for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
     if (forms_[e] != Form::reduction || !eqn(e).inputs[0].is_var() || finds_place(eqn(e))) continue;
     const Shape &operand = jaxpr_.aval(eqn(e).inputs[0]).shape, axes = reduction_axes(eqn(e));
-    if (operand.size() < 2 || operand.back() < kLeastRow ||
-        operand.num_elements() < kLeastColumn * operand.back() ||
+    if (operand.size() < 2 || operand.back() < kLeastCrossedRow ||
+        operand.num_elements() < kLeastCrossedColumn * operand.back() ||
         operand.num_elements() < kSmallSpace)
       continue;
     if (folds_rows(axes, operand) || folds_columns(axes, operand))
       candidates.push_back(static_cast<int>(e));
   }
-  if (candidates.size() < 2 || candidates.size() > kMost) return;
+  if (candidates.size() < 2 || candidates.size() > kMostCrossed) return;
   std::vector<Needs> needs;
   for (const int e : candidates) needs.push_back(find_needed(e));
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -207,10 +205,9 @@ const Fuser::Work& Fuser::work_of(int e) {
 
 bool Fuser::share_work(int a, int b) {
   if (a == b) return true;
-  constexpr int kLittle = 12;
   const Work &x = work_of(a), &y = work_of(b);
   const int less = std::min(x.cost, y.cost);
-  if (less <= kLittle) return true;
+  if (less <= kLittleWork) return true;
   std::vector<int> both;
   std::set_intersection(x.eqns.begin(), x.eqns.end(), y.eqns.begin(), y.eqns.end(),
                         std::back_inserter(both));

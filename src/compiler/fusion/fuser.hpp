@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/fusion/costs.hpp"
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/fusion/reachability.hpp"
 #include "compiler/fusion/schedule.hpp"
@@ -15,16 +16,6 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
-
-constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
-// Where so many equations on average do not wait for each other, there is no point in going on in another kernel. Vectors
-// that run through functions are several at a time in small kernels.
-constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
-constexpr std::size_t kFewCalls = 16;   // members for each of them
-constexpr std::size_t kManyCalls = 24;  // that may wait for each other
-constexpr std::int64_t kSmallSpace = 4096;
-/// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
-constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;
 
 class Fuser {
  public:
