@@ -9,7 +9,7 @@ using namespace telamon_test;
 TEST_F(Command, NamesWhatIsJittedAfterItsProgram) {
   const std::string program = file("product.jaxpr", kProduct);
   EXPECT_THAT(telamon_command("show --transform jit,vmap,jit " + program).text,
-              AllOf(HasSubstr("jit [ name=vmap(jit(product))"), HasSubstr("jit [ name=product")));
+              AllOf(HasSubstr("jit [ name='vmap(jit(product))'"), HasSubstr("jit [ name=product")));
 }
 
 TEST_F(Command, RunComposesTransformationsInOrder) {
