@@ -208,6 +208,16 @@ TEST(Growth, KernelsOfLongChainsAreFoundInTime) {
   check(f, {uniform({16}, DType::f32)}, 1001, 1e3);
 }
 
+// So many that to ask each what it is made of, one within the other, would take more than the stack.
+TEST(Growth, NumbersOfVeryLongChainsFollowAFold) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = lax::reduce_sum(lax::sin(x[0]), {0});
+    for (int i = 0; i < 15'000; ++i) y = lax::add(lax::mul(y, x[1]), x[1]);
+    return Arrays{y};
+  };
+  check(f, {uniform({4096}, DType::f32), uniform({}, DType::f32)});
+}
+
 // Chains that leave most values in memory, with updates of what only they read: planning asks for each of them
 // who else does.
 // Columns that are all kept in registers are followed by what is computed of them, vector by vector: not where that is much.

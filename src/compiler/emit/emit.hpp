@@ -85,6 +85,9 @@ void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams,
                  Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options = {});
 
+/// Computes members that have an element for each of those that `at` is one of, one after the other, if so many wait for
+/// each other that it would take too much of the stack to ask each what it is made of.
+void compute_in_order(const KernelContext& k, Generator& value_at, const Point& at);
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles

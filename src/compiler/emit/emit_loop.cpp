@@ -27,7 +27,7 @@ int vector_lanes_of(DType dtype) {
 constexpr std::size_t kMostOfParts = 540;  // equations
 
 // Whether so many equations wait for each other that it would take too much of the stack to ask each, one within the other,
-// what it is made of: they are computed in order then. (Otherwise what is asked for first is needed first.)
+// what it is made of. (Otherwise what is asked for first is needed first.)
 bool is_deep(const KernelContext& k) {
   constexpr int kDeep = 300;
   if (k.kernel().members.size() <= kDeep) return false;
@@ -47,18 +47,22 @@ bool is_deep(const KernelContext& k) {
 
 }  // namespace
 
+void compute_in_order(const KernelContext& k, Generator& value_at, const Point& at) {
+  if (!is_deep(k)) return;
+  const std::int64_t size = at.shape.num_elements();
+  for (const int e : k.kernel().members) {
+    const Eqn& eqn = k.eqn(e);
+    if (form_of(k.scope.jaxpr, eqn) != Form::element || eqn.outputs.size() != 1) continue;
+    const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+    if (shape.num_elements() == size)
+      value_at(Atom::var(eqn.outputs[0]), value_at.reshaped(at, shape));
+  }
+}
+
 void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
   // All are computed before the first is stored: a store may overwrite an operand.
   const Kernel& kernel = k.kernel();
-  if (is_deep(k)) {
-    for (const int e : kernel.members) {
-      const Eqn& eqn = k.eqn(e);
-      if (form_of(k.scope.jaxpr, eqn) != Form::element || eqn.outputs.size() != 1) continue;
-      const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
-      if (shape.num_elements() == kernel.shape.num_elements())
-        value_at(Atom::var(eqn.outputs[0]), value_at.reshaped(at, shape));
-    }
-  }
+  compute_in_order(k, value_at, at);
   std::vector<Scalars> values;
   for (const Var v : kernel.roots) {
     values.emplace_back();

@@ -392,6 +392,7 @@ void ReductionEmitter::finish(const Scalars& acc) {
     at.flat = value_at_.flat(at);
     for (const auto& [v, x] : results) value_at_.define(v, at, x);
   }
+  if (!kernel_.epilogue.empty()) compute_in_order(k_, value_at_, at);
   Scalars epilogue;
   for (const Var v : kernel_.epilogue) epilogue.push_back(value_at_(v, at));
   for (const auto& [v, x] : results) {

@@ -33,66 +33,54 @@ class IndexWalk {
 
   /// True when the value can be had from the flat index alone, or with that of the last dimension if that is known.
   bool flat(Var v) {
-    const int e = member(v);
-    if (e < 0 || !seen_flat_.insert(v).second) return true;
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    const Shape& shape = jaxpr_.aval(v).shape;
-    switch (form_of(jaxpr_, eqn)) {
-      case Form::element:
-      case Form::reshape:
-        for (const Atom& a : eqn.inputs) {
-          if (a.is_var() && !flat(a.var())) return fail(v);
-        }
-        return true;
-      case Form::reduction: return true;  // computed before
-      default: break;
-    }
-    if (nontrivial_dims(shape) <= 1) {
-      for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
-      }
+    Vars seen;
+    const bool all = for_each_member(v, seen_flat_, [&](Var x, const Eqn& eqn, Vars& left) {
+      seen.push_back(x);
+      const Form form = form_of(jaxpr_, eqn);
+      if (form == Form::reduction) return true;  // computed before
+      if (form != Form::element && form != Form::reshape) return is_flat(eqn, jaxpr_.aval(x).shape);
+      for (const Atom& a : eqn.inputs)
+        if (a.is_var()) left.push_back(a.var());
       return true;
-    }
-    const bool of_scalar =
-        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
-    return of_scalar || (last_is_known_ && of_last(eqn, shape)) || fail(v);
+    });
+    for (std::size_t i = 0; !all && i < seen.size(); ++i) seen_flat_.erase(seen[i]);
+    return all;
   }
 
   /// True when all that it reads are whole rows, or the same element or elements of each row.
   bool by_rows(Var v) {
-    const int e = member(v);
-    if (e < 0 || !seen_by_rows_.insert(v).second) return true;
-    const Eqn& eqn = this->eqn(e);
-    const Shape& shape = jaxpr_.aval(v).shape;
-    const Form f = form_of(jaxpr_, eqn);
-    if (f == Form::reduction) return false;
-    const bool moves = f != Form::element && f != Form::reshape &&
-                       eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p;
-    if (moves && (eqn.primitive != &slice_p || !cuts_whole_rows(eqn, shape))) return false;
-    return std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
-      if (!a.is_var()) return true;
-      if (f == Form::reshape && !keeps_indices(shape, jaxpr_.aval(a).shape)) return false;
-      return by_rows(a.var());
+    return for_each_member(v, seen_by_rows_, [&](Var x, const Eqn& eqn, Vars& left) {
+      const Shape& shape = jaxpr_.aval(x).shape;
+      const Form f = form_of(jaxpr_, eqn);
+      if (f == Form::reduction) return false;
+      const bool moves = f != Form::element && f != Form::reshape &&
+                         eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p;
+      if (moves && (eqn.primitive != &slice_p || !cuts_whole_rows(eqn, shape))) return false;
+      for (const Atom& a : eqn.inputs) {
+        if (!a.is_var()) continue;
+        if (f == Form::reshape && !keeps_indices(shape, jaxpr_.aval(a).shape)) return false;
+        left.push_back(a.var());
+      }
+      return true;
     });
   }
 
   /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
   void full(Var v) {
-    const int e = member(v);
-    if (e < 0 || !seen_full_.insert(v).second) return;
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    const Form f = form_of(jaxpr_, eqn);
-    if (f == Form::reduction) return;
-    for (const Atom& a : eqn.inputs) {
-      if (!a.is_var()) continue;
-      if (f == Form::reshape && !keeps_indices(jaxpr_.aval(v).shape, jaxpr_.aval(a).shape)) {
-        const std::set<Var> before = seen_flat_;
-        if (!flat(a.var()) && member(a.var()) >= 0) forced.insert(member(a.var()));
-        seen_flat_ = before;
-      } else {
-        full(a.var());
+    for_each_member(v, seen_full_, [&](Var x, const Eqn& eqn, Vars& left) {
+      const Form f = form_of(jaxpr_, eqn);
+      for (const Atom& a : eqn.inputs) {
+        if (!a.is_var() || f == Form::reduction) continue;
+        if (f == Form::reshape && !keeps_indices(jaxpr_.aval(x).shape, jaxpr_.aval(a).shape)) {
+          const std::set<Var> before = seen_flat_;
+          if (!flat(a.var()) && member(a.var()) >= 0) forced.insert(member(a.var()));
+          seen_flat_ = before;
+        } else {
+          left.push_back(a.var());
+        }
       }
-    }
+      return true;
+    });
   }
 
   /// A result that is something with longer rows under another shape: that is stored, and goes along its own.
@@ -130,6 +118,31 @@ class IndexWalk {
     const int e = producer_[static_cast<std::size_t>(v)];
     return e >= 0 && kernel_.members.contains(e) ? e : -1;
   }
+  /// Calls use(x, eqn, left) for v and what that adds to `left`, if a member computes it and it was not seen; false where
+  /// one of these calls says so. A chain may be longer than the stack.
+  template <class Use>
+  bool for_each_member(Var v, std::set<Var>& seen, const Use& use) {
+    Vars left = {v};
+    while (!left.empty()) {
+      v = left.back();
+      left.pop_back();
+      const int e = member(v);
+      if (e >= 0 && seen.insert(v).second && !use(v, eqn(e), left)) return false;
+    }
+    return true;
+  }
+  /// The same as flat() for one that moves elements.
+  bool is_flat(const Eqn& eqn, const Shape& shape) {
+    if (nontrivial_dims(shape) <= 1) {
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
+      }
+      return true;
+    }
+    const bool of_scalar =
+        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
+    return of_scalar || (last_is_known_ && of_last(eqn, shape));
+  }
   /// Whether a slice takes rows that follow each other in memory, and all of each: of the last two dimensions that have
   /// several elements.
   bool cuts_whole_rows(const Eqn& eqn, const Shape& out) const {
@@ -157,10 +170,6 @@ class IndexWalk {
       if (from[d] != 1 && dims[d] != static_cast<std::int64_t>(last)) return false;
     }
     return true;
-  }
-  bool fail(Var v) {
-    seen_flat_.erase(v);
-    return false;
   }
   const Jaxpr& jaxpr_;
   const Kernel& kernel_;
