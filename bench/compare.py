@@ -10,7 +10,8 @@ Each contender is a process (driver/contender.py) on processors of its own. For 
 inputs, results are compared with JAX's, then they are timed one at a time, in rounds: A B A B ... (driver/rounds.py).
 The figures go to bench/results/DATE-CPU-THREADSt.json after each workload: rows are replaced, the others stay. With
 --out, tables and plots are written as well, but never over a report that has rows which this run has not.
-The exit status is 1 if results of ours differ or one of our own rows fails or is missing, 2 if the options cannot be followed.
+The exit status is 1 if results of ours differ, or others from ours, or one of our own rows fails or is missing, 2 if
+the options cannot be followed.
 """
 import ctypes.util
 import datetime

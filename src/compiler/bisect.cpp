@@ -81,11 +81,11 @@ std::string difference(const Array& got, const Array& want, double relative) {
   for (std::int64_t i = 0; i < n; ++i) {
     if (std::isfinite(y[i])) largest = std::max(largest, std::abs(y[i]));
   }
-  return difference(x, y, n, [&](double got, double want) {
-    if (std::isnan(want)) return std::isnan(got);
-    if (got == want) return relative > 0 || std::signbit(got) == std::signbit(want);
-    return std::isfinite(got) && std::isfinite(want) &&
-           std::abs(got - want) <= relative * (std::abs(want) + largest);
+  return difference(x, y, n, [&](double x_i, double y_i) {
+    if (std::isnan(y_i)) return std::isnan(x_i);
+    if (x_i == y_i) return relative > 0 || std::signbit(x_i) == std::signbit(y_i);
+    return std::isfinite(x_i) && std::isfinite(y_i) &&
+           std::abs(x_i - y_i) <= relative * (std::abs(y_i) + largest);
   });
 }
 

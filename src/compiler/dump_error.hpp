@@ -1,4 +1,4 @@
-// The error of who asks for dumps where none can be written.
+// The error where TELAMON_DUMP names a folder that cannot be written to.
 #pragma once
 
 #include "telamon/error.hpp"

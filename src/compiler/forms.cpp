@@ -198,7 +198,9 @@ std::optional<Arrays> evaluated(const PrimitiveBase& primitive, const Params& pa
   const detail::EvalScope scope;
   try {
     return primitive.rules().impl(params, operands);
-  } catch (const Error&) { return std::nullopt; }
+  } catch (const OutOfMemoryError&) { throw; } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 const Primitive<>* combination(const PrimitiveBase* reduction) {

@@ -100,8 +100,8 @@ inline bool is_fusible(Form f) {
 
 /// Whether the library knows what an operation gives for known operands; what users define may do anything.
 bool can_be_evaluated(const PrimitiveBase& primitive);
-/// What it gives for these; nothing where it can not be evaluated. Errors are for the program to meet when it runs: nothing,
-/// too.
+/// What it gives for these. Nothing where it cannot be evaluated, or where that is an error, which the program is to meet
+/// when it runs.
 std::optional<Arrays> evaluated(const PrimitiveBase& primitive, const Params& params,
                                 const Arrays& operands);
 

@@ -49,7 +49,7 @@ inline BFloat16 bfloat_from_double(double v) {
   const float nearest = static_cast<float>(v);
   auto u = std::bit_cast<std::uint32_t>(nearest);
   if (std::isnan(v)) return {static_cast<std::uint16_t>((u >> 16) | 0x40)};
-  if (nearest != v) u = (u - (std::fabs(nearest) > std::fabs(v))) | 1;  // to odd: inexact
+  if (nearest != v) u = (u - (std::fabs(nearest) > std::fabs(v) ? 1 : 0)) | 1;  // to odd: inexact
   return {static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16)};
 }
 

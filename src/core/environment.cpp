@@ -117,8 +117,7 @@ bool environment_knows(const char* variable, std::string_view word) {
   if (std::find(words.begin(), words.end(), word) != words.end()) return true;
   std::string known;
   for (const std::string_view w : words) known += (known.empty() ? "" : ", ") + std::string(w);
-  complain_once(std::string(variable) + ": '" + std::string(word) +
-                "' is ignored: there is no such word");
+  ignore_word(variable, word, "there is no such word");
   complain_once(std::string(variable) + " knows " + known);  // once for all words
   return false;
 }
@@ -176,6 +175,10 @@ void ignore_environment(const char* variable, const std::string& why) {
   const char* value = std::getenv(variable);
   complain_once(std::string(variable) + "=" + (value == nullptr ? "" : value) +
                 " is ignored: " + why);
+}
+
+void ignore_word(const char* variable, std::string_view word, const std::string& why) {
+  complain_once(std::string(variable) + ": '" + std::string(word) + "' is ignored: " + why);
 }
 
 }  // namespace detail

@@ -45,6 +45,10 @@ TELAMON_API std::optional<int> environment_number(const char* variable, int leas
 ///   telamon: TELAMON_NUM_THREADS=many is ignored: it takes a number from 1 to 1024
 TELAMON_API void ignore_environment(const char* variable, const std::string& why);
 
+/// The same of one word of a list:
+///   telamon: TELAMON_LOG: 'compiler' is ignored: there is no such word
+TELAMON_API void ignore_word(const char* variable, std::string_view word, const std::string& why);
+
 }  // namespace detail
 }  // namespace v1
 }  // namespace telamon

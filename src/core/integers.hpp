@@ -1,5 +1,5 @@
-// Arithmetic of 64-bit integers that C++ has not: sums and products modulo 2^64, as arrays have them, or as far as there
-// are numbers, as what is only compared, and quotients that are rounded up.
+// Arithmetic of 64-bit integers that C++ has not: sums and products modulo 2^64, as arrays have them; those that stop at
+// the largest number, for sizes and costs that are only compared; quotients that are rounded up.
 #pragma once
 
 #include <cstdint>

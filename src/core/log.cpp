@@ -41,24 +41,21 @@ LogLevel level_of(std::string_view word) {
 std::uint32_t with_word(std::uint32_t levels, std::string_view word) {
   const std::size_t equals = word.find('=');
   const std::string_view who = trimmed(word.substr(0, equals));
-  const auto ignore = [](const std::string& why) { ignore_environment(kVariable.data(), why); };
+  const auto ignore = [&](const std::string& why) { ignore_word(kVariable.data(), word, why); };
   if (equals == std::string_view::npos && level_of(who) != LogLevel::off) {
-    ignore("'" + std::string(who) + "' is a level, of all subsystems with all=" + std::string(who));
+    ignore("it is a level, of all subsystems with all=" + std::string(who));
     return levels;
   }
   if (who.empty()) {
-    ignore("'" + std::string(word) + "' names no subsystem");
+    ignore("it names no subsystem");
     return levels;
   }
   if (!environment_knows(kVariable.data(), who)) return levels;
   auto level = static_cast<std::uint32_t>(LogLevel::info);
   if (equals != std::string_view::npos) {
-    const std::string_view wanted = trimmed(word.substr(equals + 1));
-    level = static_cast<std::uint32_t>(level_of(wanted));
+    level = static_cast<std::uint32_t>(level_of(trimmed(word.substr(equals + 1))));
     if (level == 0) {
-      ignore("the levels are error, warn, info, debug; " +
-             (wanted.empty() ? "'" + std::string(word) + "' names none"
-                             : "there is no '" + std::string(wanted) + "'"));
+      ignore("the levels are error, warn, info, debug");
       return levels;
     }
   }

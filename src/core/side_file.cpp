@@ -177,6 +177,7 @@ int append_to_file(const std::string& path, std::string_view text) {
   const bool exists = ::lstat(path.c_str(), &s) == 0;
   const auto size = static_cast<std::uint64_t>(exists ? s.st_size : 0);
   if (!file_may_have(size + text.size())) return EFBIG;
+  // Not to be made where it is there: in folders as /tmp is, Linux may refuse that for a file of another user.
   const int make = exists ? 0 : O_CREAT | O_EXCL;
   const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | make, 0666);
   return fd < 0 ? errno : write_and_close(fd, text);

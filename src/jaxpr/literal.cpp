@@ -108,7 +108,8 @@ bool store_nan(std::byte* to, DType dtype, std::string_view text) {
   return true;
 }
 
-// Rounds once: digits go straight to the width they are stored in (16-bit floats by way of f64).
+// Digits go straight to the width they are stored in. 16-bit floats go by way of f64, which rounds twice where digits that
+// f64 has not decide.
 bool store_float(std::byte* to, DType dtype, const NumberText& text) {
   if (!text.nan_bits.empty()) return store_nan(to, dtype, text.nan_bits);
   Element e{.form = Element::Form::real};

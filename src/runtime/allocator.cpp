@@ -196,8 +196,7 @@ Allocator::Allocator() {
   limit_ = mebibytes ? static_cast<std::size_t>(*mebibytes) << 20 : physical_memory() / 4;
   if (!kGuardsArrays && !detail::environment_list("TELAMON_GUARD").empty())
     detail::ignore_environment("TELAMON_GUARD",
-                               "it is for a library that is built with "
-                               "-DTELAMON_GUARD_PAGES=ON");
+                               "it is for a library that is built with -DTELAMON_GUARD_PAGES=ON");
   pthread_atfork([] { get().lock(); }, [] { get().unlock(); }, [] { get().unlock(); });
 }
 void Allocator::lock() {

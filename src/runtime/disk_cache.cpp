@@ -229,8 +229,8 @@ Found find_file(const Descriptor& folder, const std::string& name, const Key& ke
   if (const Descriptor file(fd); file) return read_file(fd, key, bytes);
   if (errno == ENOENT) return Found::absent;
   if (errno == ELOOP || errno == ENXIO) return Found::damaged;  // a link, a socket
-  fail(with_error("cannot open " + name,
-                  errno));  // as for lack of descriptors: later it can perhaps
+  // As for lack of descriptors: later it can be opened, perhaps.
+  fail(with_error("cannot open " + name, errno));
   return Found::absent;
 }
 

@@ -75,11 +75,7 @@ std::vector<Retired> take_free(Registry& r) {
   return free;
 }
 
-}  // namespace
-
-ReadingThread& new_reading_thread() { return new_thread_node(registry(), reading_thread); }
-
-static void remember(const std::shared_ptr<const void>& object) {
+void remember(const std::shared_ptr<const void>& object) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   if (!fence_all_threads()) {
@@ -95,10 +91,15 @@ static void remember(const std::shared_ptr<const void>& object) {
   r.retired.push_back(std::move(fresh));  // whole: with fewer readers it would be freed too early
 }
 
+}  // namespace
+
+ReadingThread& new_reading_thread() { return new_thread_node(registry(), reading_thread); }
+
 void retire(std::shared_ptr<const void> object) {
   try {
     remember(object);
   } catch (const std::bad_alloc&) {
+    // Its count stays as it is: there is no memory to say who may still read it.
     using Object = std::shared_ptr<const void>;
     alignas(Object) std::byte never_destroyed[sizeof(Object)];
     new (never_destroyed) Object(std::move(object));

@@ -6,8 +6,8 @@
 // Workers watch for the next loop for about 50 us before they sleep: loops that follow closely start
 // in under a microsecond. To wake them costs tens of microseconds, so that is done for loops that took
 // long the last time, and for short ones that follow each other closely; a short loop that comes alone
-// is run by the caller. A loop inside a chunk runs serially, as
-// does one started while another thread's loop has the pool, or where there is no memory for workers. A child after fork() makes its own pool.
+// is run by the caller. A loop inside a chunk runs serially, as does one started while another thread's
+// loop has the pool, or where there is no memory for workers. A child after fork() makes its own pool.
 // There are never more workers than the number of threads asks for: they start with the first loop that
 // needs them, and leave when the number falls or, if a loop is under way, when that has ended.
 #pragma once

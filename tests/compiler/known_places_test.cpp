@@ -88,7 +88,7 @@ TEST(KnownPlaces, ThatAreComputedOfNumbersOfTheProgramAreSlices) {
     EXPECT_THAT(jitted.lower(x).compile().text("jaxpr"), Not(HasSubstr("gather")));
   }
 }
-// Neither of literals nor of what counts.
+// Neither where its operand is a literal nor where it is an iota.
 TEST(KnownPlaces, ThatUsersComputeAreLeftToTheProgram) {
   const Array x = uniform({300}, DType::f32);
   const auto check_with = [&](const Primitive<>& next) {

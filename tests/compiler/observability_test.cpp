@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -274,7 +275,7 @@ TEST(Observability, PerfMapNamesKernelsAndPrograms) {
 }
 
 // A child's, too, which its parent's was not.
-TEST(Observability, PerfMapsHaveNothingOfWhatWasThereBefore) {
+TEST(Observability, PerfMapsHaveNothingOfEarlierProcesses) {
   const Variable map("TELAMON_PERF_MAP", "1");
   const auto own = [] { return "/tmp/perf-" + std::to_string(getpid()) + ".map"; };
   compile_example();
@@ -284,10 +285,19 @@ TEST(Observability, PerfMapsHaveNothingOfWhatWasThereBefore) {
   };
   expect_success_in_processes(1, [&](int) {
     std::ofstream(own()) << "1000 10 dead\n";
+    std::filesystem::last_write_time(
+        own(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(100'000));
     compile_example({.contract = false, .name = "first", .disabled = {}});
     compile_example({.contract = false, .name = "second", .disabled = {}});
     EXPECT_THAT(named(), AllOf(HasSubstr("telamon:first"), HasSubstr("telamon:second")));
     EXPECT_THAT(named(), Not(HasSubstr("dead")));
+    std::filesystem::remove(own());
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  expect_success_in_processes(1, [&](int) {
+    std::ofstream(own()) << "1000 10 another_runtime\n";
+    compile_example({.contract = false, .name = "first", .disabled = {}});
+    EXPECT_THAT(named(), AllOf(HasSubstr("another_runtime"), HasSubstr("telamon:first")));
     std::filesystem::remove(own());
     return ::testing::Test::HasFailure() ? 1 : 0;
   });

@@ -38,7 +38,7 @@ bool takes_long(const Instruction& x) {
   return x.getOpcode() == Instruction::FDiv ||
          (call != nullptr && call->getIntrinsicID() == llvm::Intrinsic::sqrt);
 }
-/// Addresses, loads and conditions are not kept for the next trip; what a mask loads is.
+/// Addresses, loads and conditions are not kept for the next trip; the results of masked loads are.
 bool is_repeated(const Instruction& x) {
   return llvm::isa<llvm::LoadInst>(x) || !x.getType()->isVectorTy() ||
          x.getType()->getScalarType()->isIntegerTy(1);

@@ -109,11 +109,12 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
 Scalar CodeGen::convert(Scalar x, DType to) {
   const DType from = x.dtype();
   if (from == to) return x;
-  // By way of f32, which holds all of them, or all that are no infinity of f16.
   const bool narrows = detail::is_small_float(to) && !is_float(from);
+  // To bf16, those that f32 does not hold: rounded to odd before.
   if (narrows && to == DType::bf16 && size_of(from) >= 4)
     return convert(convert(whole_to_odd(*this, x), size_of(from) == 8 ? DType::f64 : DType::f32),
                    to);
+  // By way of f32, which holds all of the others, or all that are no infinity of f16.
   if (narrows || (detail::is_small_float(from) && to != DType::f32))
     return convert(convert(x, DType::f32), to);
   if (to == DType::bool_) return compare(Compare::ne, x, constant_int(from, 0));

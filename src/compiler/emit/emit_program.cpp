@@ -245,7 +245,7 @@ class ProgramEmitter {
     return s.grain;
   }
   static std::int64_t num_parts(const Step& s) {
-    return (s.trips + trips_of_part(s) - 1) / trips_of_part(s);
+    return detail::ceil_div(s.trips, trips_of_part(s));
   }
 
   // What of the next tile the second step that reads a large value asks for, so that it is there when the first one
@@ -463,8 +463,10 @@ class ProgramEmitter {
       case Chore::alternate: return {{out, c.first, c.second, in}, {}};
       case Chore::pass_on: return {{in, out}, {}};
       case Chore::untouched: return {{c.init, c.first}, {value(c.first).bytes()}};
-      default: return {{in, c.first}, {value(c.first).bytes()}};  // result
+      case Chore::result: return {{in, c.first}, {value(c.first).bytes()}};
+      case Chore::row: break;  // above
     }
+    throw InternalError("a chore of a loop that there is not");
   }
 
   void point(Pointer slot, Scalar to) { gen_.store(slot, DType::i64, gen_.index(0), to); }

@@ -12,12 +12,12 @@
 // parts are as long as an element's cost makes worthwhile. By the shape alone, cheap sums of columns would be
 // cut like dear ones, or dear ones too short to be cut.
 #include "compiler/emit/emit_reduction.hpp"
-#include "core/integers.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 
+#include "core/integers.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {

@@ -1,5 +1,5 @@
 // What fusion is decided by: cycles of a vector of results (element_cost of ../forms.hpp, where primitives say what they
-// cost), numbers of equations, and bytes. fuse.cpp weighs them, but where another file is named.
+// cost), numbers of equations, and bytes.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,9 @@ constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of 
 // Where so many equations on average do not wait for each other, there is no point in going on in another kernel. Vectors
 // that run through functions are several at a time in small kernels.
 constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
-constexpr std::size_t kFewCalls = 16;   // members for each of them
-constexpr std::size_t kManyCalls = 24;  // that may wait for each other
-constexpr std::int64_t kSmallSpace = 4096;
+constexpr std::size_t kFewCalls = 16;       // members for each of them
+constexpr std::size_t kManyCalls = 24;      // that may wait for each other
+constexpr std::int64_t kSmallSpace = 4096;  // elements
 /// Results of a kernel: large ones, those of more than kSmallSpace elements, small ones. Of large ones, more than a few at
 /// a time are no streams (60 of 800 KB on Zen 5: 1.3 of the time).
 constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;

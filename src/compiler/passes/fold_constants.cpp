@@ -22,7 +22,6 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "core/concrete.hpp"
-#include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/primitives.hpp"
@@ -258,9 +257,9 @@ class Folder {
   bool small(Var v) const { return detail::checked_bytes(jaxpr_.aval(v)) <= kMostBytes; }
   bool small(const Atom& a) const { return a.is_literal() || small(a.var()); }
 
-  bool can_be_evaluated(const Eqn& e) const {
+  bool is_foldable(const Eqn& e) const {
     return e.effect == Effect::none && !e.inputs.empty() && !e.params.has_jaxprs() &&
-           compiler::can_be_evaluated(*e.primitive) && e.primitive != &optimization_barrier_p &&
+           can_be_evaluated(*e.primitive) && e.primitive != &optimization_barrier_p &&
            std::all_of(e.outputs.begin(), e.outputs.end(), [&](Var v) { return small(v); }) &&
            std::all_of(e.inputs.begin(), e.inputs.end(),
                        [&](const Atom& a) { return a.is_literal() || of(a).known; });
@@ -290,7 +289,7 @@ class Folder {
       of(e.outputs[0]).known = small(e.outputs[0]);
       return;
     }
-    if (!can_be_evaluated(e)) return;
+    if (!is_foldable(e)) return;
     budget_.work += work_of(e);
     if (budget_.work > kMostWork) return;
     std::int64_t read = 0, size = 0;
@@ -430,7 +429,6 @@ FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::siz
   if (!has_closed_equations(jaxpr, std::vector<bool>(known.size(), true))) return {jaxpr, {}};
   Budget budget;
   Folder folder(jaxpr, Folder::values_of(jaxpr, known), budget);
-  const detail::EvalScope scope;
   if (!folder.find() || !folder.evaluate()) return {jaxpr, {}};
   return folder.rewritten(at);
 }

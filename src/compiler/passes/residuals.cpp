@@ -123,8 +123,8 @@ class Choice {
   bool is_const(Var v) const { return v < p_.num_consts; }
   bool is_carry(Var v) const { return !is_const(v) && v < p_.num_consts + p_.num_carry; }
 
-  // Whether v can be computed from operands, the carry and the rows that are kept. Of rows that are computed before it, it
-  // is known by now which are.
+  // Whether v can be computed from operands, the carry and the rows that are kept. Rows are asked for in the order in which
+  // they are computed: kept_ has all those before v.
   bool available(Var v) {
     const auto known = [&](const Atom& a) {
       return a.is_literal() || kept_.contains(a.var()) ||

@@ -155,7 +155,7 @@ class RegionPlanner {
     if (loop.trips < 2 * grain) return;
     const std::int64_t chunks =
         std::clamp<std::int64_t>((alone ? kMemory : kAll) / memory, 8, Step::kMaxChunks);
-    loop.grain = std::max(grain, (loop.trips + chunks - 1) / chunks);
+    loop.grain = std::max(grain, detail::ceil_div(loop.trips, chunks));
     PlanOptions serial = options_;
     serial.partial_reductions = false;
     plan = plan_kernels(body, serial);

@@ -75,6 +75,7 @@ class List {
 /// Lists rows that go to the part.
 template <class Index>
 class Listing {
+  static_assert(std::is_signed_v<Index>);
   using U = std::make_unsigned_t<Index>;
 
  public:

@@ -535,7 +535,8 @@ std::vector<std::int64_t> WindowLoop::numbers() const {
     const auto part = static_cast<std::int64_t>(size_of(loop.dtype));
     loop.window.push_back({2, part, part});
   }
-  // Where windows are dropped, numbers too high are as good as negative ones: updates have no loops for those without sign.
+  // Where windows are dropped, numbers too high are as good as negative ones. Updates have no loops for those without sign:
+  // of clipped ones, and in longer dimensions, the places are listed.
   const auto is_short = [](const Component& c) { return c.last <= INT32_MAX; };
   if (index_dtype == DType::u32 && !clips && std::ranges::all_of(components, is_short)) {
     loop.index_dtype = DType::i32;
