@@ -128,10 +128,11 @@ bool Fuser::wait_for_readers() {
   }
   std::set<int> chosen;
   for (const auto& [input, eqns] : readers) {
+    std::set<int> asked;  // many equations of one loop may read it
     for (const int e : eqns) {
       for (const int k : where_[static_cast<std::size_t>(e)]) {
         const auto result = results.find(k);
-        if (result == results.end() || chosen.contains(k)) continue;
+        if (result == results.end() || chosen.contains(k) || !asked.insert(k).second) continue;
         const Aval &from = jaxpr_.aval(input), &to = jaxpr_.aval(result->second);
         if (!(from.shape == to.shape) || from.dtype != to.dtype) continue;
         const std::set<int> others = others_first(k, eqns);
