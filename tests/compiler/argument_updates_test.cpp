@@ -399,6 +399,25 @@ TEST(ArgumentUpdates, CopyNothingThatIsReturnedAsItIs) {
 }
 
 // ---- when it is worth it -------------------------------------------------------------------------
+// Each number is made of those that were written before: in a copy, rather than by a pass over the array for each.
+TEST(ArgumentUpdates, ThatReadWhatWasWrittenAreMadeInACopy) {
+  const auto recurrence = [](int n) -> Program {
+    return [n](std::span<const Array> x) {
+      Array y = x[0];
+      for (int i = 1; i <= n; ++i) y = y.at(i).set(y(i - 1) * 0.5 + y(-i));
+      return Arrays{y};
+    };
+  };
+  const Arrays inputs = {uniform({5000}, DType::f64)};
+  for (const int n : {1, 2, 3, 20}) {
+    const Compiled f = check(recurrence(n), inputs);
+    const std::string plan = f->text("plan");
+    EXPECT_EQ(plan.find("copy reads") != std::string::npos, n > 2) << plan;
+    EXPECT_EQ(plan.find("kernel update") != std::string::npos, n > 2) << plan;
+  }
+  check(recurrence(20), {uniform({30}, DType::f64)});
+}
+
 TEST(ArgumentUpdates, OfMostOfAnArrayAreMadeInOnePass) {
   const Compiled e = expect_right(
       [](std::span<const Array> x) {

@@ -215,11 +215,24 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
     return std::pair(a.dtype, std::vector<std::int64_t>(a.shape.begin(), a.shape.end()));
   };
   const auto& eqns = jaxpr.eqns();
-  const bool copies = std::any_of(eqns.begin(), eqns.end(),
-                                  [&](const Eqn& e) { return looks_for_window(jaxpr, e); });
+  const std::vector<int> uses = detail::use_counts(jaxpr);
+  // What others read between two updates would be a pass over the array each time.
+  const auto is_read_between = [&](const Eqn& e) {
+    return e.primitive == &dynamic_update_slice_p && e.inputs[0].is_var() &&
+           e.inputs[0].var() >= jaxpr.num_inputs() &&
+           uses[static_cast<std::size_t>(e.inputs[0].var())] > 1;
+  };
+  constexpr std::ptrdiff_t kManyPasses = 2;
+  const auto pays_for_copy = [&](const auto& updates, const auto& eqn_of) {
+    return std::any_of(updates.begin(), updates.end(),
+                       [&](const auto& u) { return looks_for_window(jaxpr, eqn_of(u)); }) ||
+           std::count_if(updates.begin(), updates.end(),
+                         [&](const auto& u) { return is_read_between(eqn_of(u)); }) >= kManyPasses;
+  };
+  const bool copies = pays_for_copy(eqns, [](const Eqn& e) -> const Eqn& { return e; });
   const auto is_copied = [&](const UpdateChain& chain) {
-    return copies && std::any_of(chain.begin(), chain.end(), [&](const Update& u) {
-             return looks_for_window(jaxpr, eqns[static_cast<std::size_t>(u.eqn)]);
+    return copies && pays_for_copy(chain, [&](const Update& u) -> const Eqn& {
+             return eqns[static_cast<std::size_t>(u.eqn)];
            });
   };
   for (Var v = 0; v < jaxpr.num_inputs(); ++v)
