@@ -399,23 +399,28 @@ TEST(ArgumentUpdates, CopyNothingThatIsReturnedAsItIs) {
 }
 
 // ---- when it is worth it -------------------------------------------------------------------------
-// Each number is made of those that were written before: in a copy, rather than by a pass over the array for each.
+// Each number is made of those that were written before: in a copy, or in what was computed, rather than by a pass over
+// the array for each.
 TEST(ArgumentUpdates, ThatReadWhatWasWrittenAreMadeInACopy) {
-  const auto recurrence = [](int n) -> Program {
-    return [n](std::span<const Array> x) {
-      Array y = x[0];
+  const auto recurrence = [](int n, bool computed, bool named) -> Program {
+    return [=](std::span<const Array> x) {
+      const Array first = computed ? x[0] * x[0] : x[0];
+      Array y = first;
       for (int i = 1; i <= n; ++i) y = y.at(i).set(y(i - 1) * 0.5 + y(-i));
+      if (named) y = y.at(0).set(max(lax::reshape(first, {2, first.size() / 2}) * 2.0));
       return Arrays{y};
     };
   };
   const Arrays inputs = {uniform({5000}, DType::f64)};
-  for (const int n : {1, 2, 3, 20}) {
-    const Compiled f = check(recurrence(n), inputs);
-    const std::string plan = f->text("plan");
-    EXPECT_EQ(plan.find("copy reads") != std::string::npos, n > 2) << plan;
-    EXPECT_EQ(plan.find("kernel update") != std::string::npos, n > 2) << plan;
+  for (const int n : {1, 3, 20}) {
+    for (const bool computed : {false, true}) {
+      const std::string plan = check(recurrence(n, computed, false), inputs)->text("plan");
+      EXPECT_EQ(plan.find("copy reads") != std::string::npos, n > 1 && !computed) << plan;
+      EXPECT_EQ(plan.find("kernel update") != std::string::npos, n > 1) << plan;
+      check(recurrence(n, computed, true), inputs);
+      check(recurrence(n, computed, true), {uniform({50}, DType::f64)});
+    }
   }
-  check(recurrence(20), {uniform({30}, DType::f64)});
 }
 
 TEST(ArgumentUpdates, OfMostOfAnArrayAreMadeInOnePass) {

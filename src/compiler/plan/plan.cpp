@@ -116,7 +116,9 @@ class Planner {
       if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
       const Form form = form_of(jaxpr(), eqn(source));
       if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
-      if (value_of(from) < 0 || !only_use(from)) continue;
+      // Before the first update of a chain come all who read what it writes over.
+      const bool begins = begins_.contains({static_cast<int>(e), 0});
+      if (value_of(from) < 0 || !(begins ? only_name(from) : only_use(from))) continue;
       if (value_of(from) == value_of(update.outputs[0])) continue;  // one of a chain
       value_of(from) = value_of(update.outputs[0]);
       ++names_[static_cast<std::size_t>(value_of(from))];
@@ -183,11 +185,11 @@ class Planner {
     return p >= 0 && c.kernel.members.contains(p) ? eqn(p).inputs[0] : a;
   }
   // Of a variable that an equation reads: whether nothing else does, nor its memory under another name.
-  bool only_use(Var v) const {
+  bool only_use(Var v) const { return uses_[static_cast<std::size_t>(v)] == 1 && only_name(v); }
+  bool only_name(Var v) const {
     if (v < jaxpr().num_inputs()) return false;
     const auto value = static_cast<std::size_t>(scope().value_of[static_cast<std::size_t>(v)]);
-    return uses_[static_cast<std::size_t>(v)] == 1 &&
-           (value >= names_.size() || names_[value] == 1);
+    return value >= names_.size() || names_[value] == 1;
   }
 
   void add_step(Cluster& c) {
@@ -292,7 +294,7 @@ class Planner {
       const Atom& a = eqn(e).inputs[i];
       if (variables_only && a.is_literal()) continue;
       const auto begins = begins_.find({e, static_cast<int>(i)});
-      if (begins == begins_.end()) {
+      if (begins == begins_.end() || value_of(a.var()) == begins->second) {
         out.push_back(in_memory(a));
         continue;
       }

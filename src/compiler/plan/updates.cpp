@@ -79,9 +79,9 @@ class HandedOn {
 
 struct Traced {
   UpdateChain chain;
-  Var root;  ///< the input that the first equation writes over
+  Var root;  ///< what the first equation writes over
 };
-/// The equations through which a result is an input of the program with parts overwritten.
+/// The equations through which a result is an input of the program, or what is computed, with parts overwritten.
 std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer, const Atom& out,
                             HandedOn& handed_on) {
   Traced t{};
@@ -94,7 +94,7 @@ std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer
     if (is_region(*eqn.primitive))
       update.operand = handed_on(e, static_cast<std::size_t>(update.result));
     else if (overwrites(eqn) && form_of(jaxpr, eqn) != Form::host) update.operand = 0;
-    if (update.operand < 0) return std::nullopt;
+    if (update.operand < 0) break;
     t.chain.insert(t.chain.begin(), update);
     at = eqn.inputs[static_cast<std::size_t>(update.operand)];
   }
@@ -209,7 +209,9 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
                                  const PlanOptions& options) {
   ArgumentUpdates out;
   if (!options.update_in_place) return out;
-  const auto is_donated = [&](Var v) { return donated[static_cast<std::size_t>(v)]; };
+  const auto is_donated = [&](Var v) {
+    return v < jaxpr.num_inputs() && donated[static_cast<std::size_t>(v)];
+  };
   std::set<std::pair<DType, std::vector<std::int64_t>>> types;  // what a chain might begin with
   const auto type_of = [&](const Aval& a) {
     return std::pair(a.dtype, std::vector<std::int64_t>(a.shape.begin(), a.shape.end()));
@@ -223,28 +225,32 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
            uses[static_cast<std::size_t>(e.inputs[0].var())] > 1;
   };
   constexpr std::ptrdiff_t kManyPasses = 2;
-  const auto pays_for_copy = [&](const auto& updates, const auto& eqn_of) {
-    return std::any_of(updates.begin(), updates.end(),
-                       [&](const auto& u) { return looks_for_window(jaxpr, eqn_of(u)); }) ||
-           std::count_if(updates.begin(), updates.end(),
-                         [&](const auto& u) { return is_read_between(eqn_of(u)); }) >= kManyPasses;
-  };
-  const bool copies = pays_for_copy(eqns, [](const Eqn& e) -> const Eqn& { return e; });
-  const auto is_copied = [&](const UpdateChain& chain) {
-    return copies && pays_for_copy(chain, [&](const Update& u) -> const Eqn& {
-             return eqns[static_cast<std::size_t>(u.eqn)];
-           });
+  const auto is_searched = [&](const Eqn& e) { return looks_for_window(jaxpr, e); };
+  const bool searched = std::any_of(eqns.begin(), eqns.end(), is_searched);
+  const bool passes = std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
+  // What is computed is made where its result will be where only a window is looked for (Fuser).
+  const auto is_copied = [&](const Traced& t) {
+    const auto eqn_of = [&](const Update& u) -> const Eqn& {
+      return eqns[static_cast<std::size_t>(u.eqn)];
+    };
+    return (searched && t.root < jaxpr.num_inputs() &&
+            std::any_of(
+                t.chain.begin(), t.chain.end(),
+                [&](const Update& u) { return is_searched(eqn_of(u)); })) ||
+           (passes && std::count_if(t.chain.begin(), t.chain.end(), [&](const Update& u) {
+                        return is_read_between(eqn_of(u));
+                      }) >= kManyPasses);
   };
   for (Var v = 0; v < jaxpr.num_inputs(); ++v)
-    if (copies || is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
-  if (types.empty()) return out;
+    if (searched || is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
+  if (types.empty() && !passes) return out;
   const std::vector<int> producer = producers(jaxpr);
   HandedOn handed_on(jaxpr, options);
   std::vector<UpdateChain> chains(jaxpr.outs().size());
   for (std::size_t o = 0; o < chains.size(); ++o) {
-    if (!types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
+    if (!passes && !types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
     auto traced = trace(jaxpr, producer, jaxpr.outs()[o], handed_on);
-    if (traced && (is_donated(traced->root) || is_copied(traced->chain)) &&
+    if (traced && (is_donated(traced->root) || is_copied(*traced)) &&
         is_worth_it(jaxpr, producer, traced->chain) && !returned_otherwise(jaxpr, traced->chain, o))
       chains[o] = std::move(traced->chain);
   }
@@ -347,7 +353,9 @@ BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
     int operand = -1;
     for (std::size_t b = 0; b < p.branches.size(); ++b) {
       auto traced = trace(p.branches[b], producer[b], p.branches[b].outs()[r], handed_on[b]);
-      if (!traced || (operand >= 0 && traced->root != operand)) return -1;
+      if (!traced || traced->root >= p.branches[b].num_inputs() ||
+          (operand >= 0 && traced->root != operand))
+        return -1;
       if (returned_otherwise(p.branches[b], traced->chain, r)) return -1;
       operand = traced->root;
       chains[b][r] = std::move(traced->chain);
