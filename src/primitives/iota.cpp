@@ -24,6 +24,7 @@ Aval iota_aval(const IotaParams& p, std::span<const Aval> avals) {
 /// The numbers once, seen through strides of zero in the other dimensions.
 Arrays iota_impl(const IotaParams& p, std::span<const Array> x) {
   const Aval aval = iota_aval(p, avals_of(x));
+  if (aval.size() == 0) return {make_uninitialized(aval)};
   const auto d = static_cast<std::size_t>(p.dimension);
   const Array line = make_uninitialized({{p.shape[d]}, p.dtype, false});
   kernels::run_iota(view_of(line), 0);

@@ -399,6 +399,22 @@ TEST(ArgumentUpdates, CopyNothingThatIsReturnedAsItIs) {
 }
 
 // ---- when it is worth it -------------------------------------------------------------------------
+// Starts beyond the last one are the last one, of 64 bits without sign, too.
+TEST(ArgumentUpdates, AtPlacesOfEveryIntegerType) {
+  const auto at = [](const Array& x, const Array& u, const Array& start) {
+    return lax::dynamic_update_slice(x, u, Arrays{start, lax::scalar(1.0, start.dtype())});
+  };
+  const Program f = [&](std::span<const Array> x) {
+    return Arrays{
+        fori_loop(0, 2, [&](const Array&, const Array& y) { return at(y, x[1], x[2]); }, x[0])};
+  };
+  const Arrays inputs = {uniform({40, 30}, DType::f32), uniform({3, 7}, DType::f32)};
+  for (const DType t : {DType::i8, DType::i32, DType::i64, DType::u8, DType::u32, DType::u64}) {
+    for (const Array& start : {lax::full({}, t, 5), ~lax::full({}, t, 0), ~lax::full({}, t, 9)})
+      check(f, {inputs[0], inputs[1], start});
+  }
+}
+
 // Each number is made of those that were written before: in a copy, or in what was computed, rather than by a pass over
 // the array for each.
 TEST(ArgumentUpdates, ThatReadWhatWasWrittenAreMadeInACopy) {

@@ -40,5 +40,16 @@ TEST(LargeSizes, BesideAZeroMayBeAnyNumbers) {
       {x});
 }
 
+// A fold over nothing does nothing, however long the loops around it would be.
+TEST(LargeSizes, OfFoldsOverNothingTakeNoTime) {
+  constexpr std::int64_t k = std::int64_t{1} << 45;
+  const Program f = [](std::span<const Array> a) {
+    return Arrays{sum(a[0], {.axes = {0, 2}}), prod(a[0], {.axes = {0, 2}}),
+                  sum(lax::rev(a[0], {0}), {.axes = {0, 2}}),
+                  a[0] + lax::iota(DType::f32, {k, 4, 0}, 0)};
+  };
+  check(f, {lax::full({k, 4, 0}, DType::f32, 1)});
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -418,8 +418,9 @@ void emit_update(KernelContext& k) {
   Index starts;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const DType t = aval(2 + d).dtype;
-    const Scalar start =
-        gen.convert(gen.load_now(pointer(k.step.reads[2 + d]), t, gen.index(0)), DType::i64);
+    Scalar start = gen.load_now(pointer(k.step.reads[2 + d]), t, gen.index(0));
+    if (t == DType::u64) start = gen.min(start, gen.constant_int(t, INT64_MAX));  // not below 0
+    start = gen.convert(start, DType::i64);
     starts.push_back(gen.min(gen.max(start, gen.index(0)), gen.index(shape[d] - window[d])));
   }
   // Rows of the window lie side by side in both.

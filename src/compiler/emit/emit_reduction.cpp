@@ -46,6 +46,11 @@ std::vector<FoldDim> merged_dims(const Kernel& k) {
       dims.back().size = detail::wrapping_mul(dims.back().size, k.shape[d]);
     else dims.push_back({k.shape[d], folded});
   }
+  // Over nothing, however long what lies around it is.
+  const auto is_empty = [](const FoldDim& d) { return d.folded && d.size == 0; };
+  if (std::any_of(dims.begin(), dims.end(), is_empty)) {
+    for (FoldDim& d : dims) d.size = d.folded ? 0 : d.size;
+  }
   return dims;
 }
 
