@@ -124,13 +124,15 @@ HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& na
   const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
   name = "matmul " + std::to_string(p->m) + "x" + std::to_string(p->k) + "x" + std::to_string(p->n);
   const auto bytes = static_cast<std::int64_t>(size_of(out));
+  // Of arrays without elements, other sizes may be any numbers.
+  const auto in_bytes = [&](std::int64_t stride) { return detail::wrapping_mul(stride, bytes); };
   const auto view = [&](const MatrixProduct::Strides& s, Shape shape) {
     return kernels::View{
-        nullptr, out, std::move(shape), {s.batch * bytes, s.row * bytes, s.column * bytes}};
+        nullptr, out, std::move(shape), {in_bytes(s.batch), in_bytes(s.row), in_bytes(s.column)}};
   };
   const kernels::View a = view(p->lhs, {p->batch, p->m, p->k}),
                       b = view(p->rhs, {p->batch, p->k, p->n}),
-                      c = view({p->m * p->n, p->n, 1}, {p->batch, p->m, p->n});
+                      c = view({detail::wrapping_mul(p->m, p->n), p->n, 1}, {p->batch, p->m, p->n});
   return [a, b, c](std::span<const void* const> in, std::span<void* const> results) {
     const auto at = [](kernels::View v, const void* data) {
       v.data = static_cast<char*>(const_cast<void*>(data));
