@@ -212,7 +212,7 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
   const auto is_donated = [&](Var v) {
     return v < jaxpr.num_inputs() && donated[static_cast<std::size_t>(v)];
   };
-  std::set<std::pair<DType, std::vector<std::int64_t>>> types;  // what a chain might begin with
+  std::set<std::pair<DType, std::vector<std::int64_t>>> types;  // of donated arguments
   const auto type_of = [&](const Aval& a) {
     return std::pair(a.dtype, std::vector<std::int64_t>(a.shape.begin(), a.shape.end()));
   };
@@ -226,29 +226,26 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
   };
   constexpr std::ptrdiff_t kManyPasses = 2;
   const auto is_searched = [&](const Eqn& e) { return looks_for_window(jaxpr, e); };
-  const bool searched = std::any_of(eqns.begin(), eqns.end(), is_searched);
-  const bool passes = std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
+  const auto count = [&](const UpdateChain& chain, const auto& is_it) {
+    return std::count_if(chain.begin(), chain.end(), [&](const Update& u) {
+      return is_it(eqns[static_cast<std::size_t>(u.eqn)]);
+    });
+  };
   // What is computed is made where its result will be where only a window is looked for (Fuser).
   const auto is_copied = [&](const Traced& t) {
-    const auto eqn_of = [&](const Update& u) -> const Eqn& {
-      return eqns[static_cast<std::size_t>(u.eqn)];
-    };
-    return (searched && t.root < jaxpr.num_inputs() &&
-            std::any_of(
-                t.chain.begin(), t.chain.end(),
-                [&](const Update& u) { return is_searched(eqn_of(u)); })) ||
-           (passes && std::count_if(t.chain.begin(), t.chain.end(), [&](const Update& u) {
-                        return is_read_between(eqn_of(u));
-                      }) >= kManyPasses);
+    return (t.root < jaxpr.num_inputs() && count(t.chain, is_searched) > 0) ||
+           count(t.chain, is_read_between) >= kManyPasses;
   };
+  const bool copies = std::any_of(eqns.begin(), eqns.end(), is_searched) ||
+                      std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
   for (Var v = 0; v < jaxpr.num_inputs(); ++v)
-    if (searched || is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
-  if (types.empty() && !passes) return out;
+    if (is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
+  if (types.empty() && !copies) return out;
   const std::vector<int> producer = producers(jaxpr);
   HandedOn handed_on(jaxpr, options);
   std::vector<UpdateChain> chains(jaxpr.outs().size());
   for (std::size_t o = 0; o < chains.size(); ++o) {
-    if (!passes && !types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
+    if (!copies && !types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
     auto traced = trace(jaxpr, producer, jaxpr.outs()[o], handed_on);
     if (traced && (is_donated(traced->root) || is_copied(*traced)) &&
         is_worth_it(jaxpr, producer, traced->chain) && !returned_otherwise(jaxpr, traced->chain, o))
