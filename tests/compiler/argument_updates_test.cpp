@@ -435,6 +435,12 @@ TEST(ArgumentUpdates, ThatReadWhatWasWrittenAreMadeInACopy) {
       EXPECT_EQ(plan.find("kernel update") != std::string::npos, n > 1) << plan;
       check(recurrence(n, computed, true), inputs);
       check(recurrence(n, computed, true), {uniform({50}, DType::f64)});
+      const auto read_on = [&](std::span<const Array> x) {
+        const Array y = recurrence(n, computed, false)(x)[0];
+        return Arrays{sin(y), max(y * y)};
+      };
+      EXPECT_EQ(check(read_on, inputs)->text("plan").find("kernel update") != std::string::npos,
+                n > 1);
     }
   }
 }

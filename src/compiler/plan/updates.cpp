@@ -117,6 +117,22 @@ bool returned_otherwise(const Jaxpr& jaxpr, const UpdateChain& chain, std::size_
   return false;
 }
 
+/// Results of updates that no other update writes over, and that the program does not return: they are read on.
+std::vector<Atom> read_on(const Jaxpr& jaxpr) {
+  std::set<Var> goes_on;
+  const auto note = [&](const Atom& a) {
+    if (a.is_var()) goes_on.insert(a.var());
+  };
+  for (const Atom& out : jaxpr.outs()) note(out);
+  for (const Eqn& eqn : jaxpr.eqns())
+    if (overwrites(eqn)) note(eqn.inputs[0]);
+  std::vector<Atom> ends;
+  for (const Eqn& eqn : jaxpr.eqns())
+    if (overwrites(eqn) && !goes_on.contains(eqn.outputs[0]))
+      ends.push_back(Atom::var(eqn.outputs[0]));
+  return ends;
+}
+
 /// The small values that are read off what the chain writes over. Computed together with what comes
 /// after the update they would keep it from being made in place.
 void add_readers(const Jaxpr& jaxpr, const UpdateChain& chain, std::set<int>& readers) {
@@ -231,25 +247,36 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
       return is_it(eqns[static_cast<std::size_t>(u.eqn)]);
     });
   };
+  const auto is_read = [&](const UpdateChain& chain) {
+    return count(chain, is_read_between) >= kManyPasses;
+  };
   // What is computed is made where its result will be where only a window is looked for (Fuser).
   const auto is_copied = [&](const Traced& t) {
-    return (t.root < jaxpr.num_inputs() && count(t.chain, is_searched) > 0) ||
-           count(t.chain, is_read_between) >= kManyPasses;
+    return (t.root < jaxpr.num_inputs() && count(t.chain, is_searched) > 0) || is_read(t.chain);
   };
-  const bool copies = std::any_of(eqns.begin(), eqns.end(), is_searched) ||
-                      std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
+  const bool many_read = std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
+  const bool copies = many_read || std::any_of(eqns.begin(), eqns.end(), is_searched);
   for (Var v = 0; v < jaxpr.num_inputs(); ++v)
     if (is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
   if (types.empty() && !copies) return out;
   const std::vector<int> producer = producers(jaxpr);
   HandedOn handed_on(jaxpr, options);
-  std::vector<UpdateChain> chains(jaxpr.outs().size());
-  for (std::size_t o = 0; o < chains.size(); ++o) {
-    if (!copies && !types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
-    auto traced = trace(jaxpr, producer, jaxpr.outs()[o], handed_on);
-    if (traced && (is_donated(traced->root) || is_copied(*traced)) &&
-        is_worth_it(jaxpr, producer, traced->chain) && !returned_otherwise(jaxpr, traced->chain, o))
-      chains[o] = std::move(traced->chain);
+  std::vector<Atom> ends(jaxpr.outs().begin(), jaxpr.outs().end());
+  if (many_read) {
+    const std::vector<Atom> others = read_on(jaxpr);
+    ends.insert(ends.end(), others.begin(), others.end());
+  }
+  std::vector<UpdateChain> chains(ends.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!copies && !types.contains(type_of(jaxpr.aval(ends[i])))) continue;
+    auto traced = trace(jaxpr, producer, ends[i], handed_on);
+    if (!traced) continue;
+    const bool is_result = i < jaxpr.outs().size();
+    const bool is_wanted = is_result ? is_donated(traced->root) || is_copied(*traced)
+                                     : is_read(traced->chain);  // else one pass, with who reads it
+    if (is_wanted && is_worth_it(jaxpr, producer, traced->chain) &&
+        !returned_otherwise(jaxpr, traced->chain, i))
+      chains[i] = std::move(traced->chain);
   }
   while (refuse(jaxpr, chains, out.alone, options)) {}
   for (UpdateChain& chain : chains)

@@ -30,7 +30,8 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
 /// The same of a program's arguments, as far as they may be donated: each chain begins with one of these and
 /// ends with a result. Where such an argument is not donated after all, its chain begins with a copy of it; so does one of
 /// an argument that never is, where each element would have to look for itself in a window, or where the array is read
-/// between several of its updates. The latter may begin with what is computed, too, which is made where the result will be.
+/// between several of its updates. The latter may begin with what is computed, too, which is made where the result will be,
+/// and end with what is read on.
 struct ArgumentUpdates {
   std::vector<UpdateChain> chains;
   std::set<int> alone;
