@@ -352,59 +352,61 @@ TEST(Windows, AtPairsThatAreFarApart) {
 }
 
 // Windows are columns: one element of each of `height` rows, of `rows` that there are. Where that is all of
-// them, what happens in one row has nothing to do with the others.
+// them, what happens in one row has nothing to do with the others, and of many windows it is done row by row.
 TEST(Windows, OfColumnsThatMeetOrDoNot) {
-  for (const auto& [rows, height] : {std::pair<std::int64_t, std::int64_t>{9, 9}, {9, 3}}) {
-    for (const std::int64_t width : {20, 300}) {
-      const std::int64_t n = 700;
-      const auto column = some_indices(700, -5, static_cast<int>(width) + 5);
-      const auto first = some_indices(1400, 0, static_cast<int>(rows - height) + 1);
-      std::vector<std::int32_t> index;
-      for (std::size_t k = 0; k < 700; ++k) {
-        index.push_back(first[k + 700]);
-        index.push_back(column[k]);
-      }
-      std::vector<float> table(static_cast<std::size_t>(rows * width)),
-          updates(static_cast<std::size_t>(height * n)), slices(updates.size());
-      for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 1013);
-      for (std::size_t i = 0; i < updates.size(); ++i)
-        updates[i] = 0.1f * static_cast<float>(i % 311);
-      const float fill = -1;
-      const auto run = [&](WindowOp op, std::vector<float>& operand, std::vector<float>& s) {
-        WindowLoop loop;
-        loop.op = op;
-        loop.clips = false;
-        loop.operand_bytes = rows * width * 4;
-        loop.counts = {{n, 8, 4, 0}};
-        loop.components = {{0, width * 4, rows - height}, {4, 4, width - 1}};
-        loop.window = {{height, width * 4, n * 4}};
-        const auto numbers = loop.numbers();
-        kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
-                             reinterpret_cast<const char*>(index.data()),
-                             reinterpret_cast<char*>(s.data()),
-                             reinterpret_cast<const char*>(&fill));
-      };
-      std::vector<float> replaced = table, added = table, want_replaced = table, want_added = table;
-      run(WindowOp::gather, table, slices);
-      run(WindowOp::replace, replaced, updates);
-      run(WindowOp::add, added, updates);
-      for (std::int64_t k = 0; k < n; ++k) {
-        const std::int64_t top = index[static_cast<std::size_t>(2 * k)],
-                           at = index[static_cast<std::size_t>(2 * k + 1)];
-        const bool inside = at >= 0 && at < width;
-        for (std::int64_t h = 0; h < height; ++h) {
-          const auto from = static_cast<std::size_t>(h * n + k),
-                     to = static_cast<std::size_t>((top + h) * width + at);
-          ASSERT_EQ(slices[from], inside ? table[to] : fill);
-          if (!inside) continue;
-          want_replaced[to] = updates[from];
-          want_added[to] += updates[from];
+  for (const std::int64_t n : {1, 2, 23, 24, 700})
+    for (const auto& [rows, height] : {std::pair<std::int64_t, std::int64_t>{9, 9}, {9, 3}}) {
+      for (const std::int64_t width : {20, 300}) {
+        const auto many = static_cast<std::size_t>(n);
+        const auto column = some_indices(many, -5, static_cast<int>(width) + 5);
+        const auto first = some_indices(700 + many, 0, static_cast<int>(rows - height) + 1);
+        std::vector<std::int32_t> index;
+        for (std::size_t k = 0; k < many; ++k) {
+          index.push_back(first[k + 700]);
+          index.push_back(column[k]);
         }
+        std::vector<float> table(static_cast<std::size_t>(rows * width)),
+            updates(static_cast<std::size_t>(height * n)), slices(updates.size());
+        for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 1013);
+        for (std::size_t i = 0; i < updates.size(); ++i)
+          updates[i] = 0.1f * static_cast<float>(i % 311);
+        const float fill = -1;
+        const auto run = [&](WindowOp op, std::vector<float>& operand, std::vector<float>& s) {
+          WindowLoop loop;
+          loop.op = op;
+          loop.clips = false;
+          loop.operand_bytes = rows * width * 4;
+          loop.counts = {{n, 8, 4, 0}};
+          loop.components = {{0, width * 4, rows - height}, {4, 4, width - 1}};
+          loop.window = {{height, width * 4, n * 4}};
+          const auto numbers = loop.numbers();
+          kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
+                               reinterpret_cast<const char*>(index.data()),
+                               reinterpret_cast<char*>(s.data()),
+                               reinterpret_cast<const char*>(&fill));
+        };
+        std::vector<float> replaced = table, added = table, want_replaced = table,
+                           want_added = table;
+        run(WindowOp::gather, table, slices);
+        run(WindowOp::replace, replaced, updates);
+        run(WindowOp::add, added, updates);
+        for (std::int64_t k = 0; k < n; ++k) {
+          const std::int64_t top = index[static_cast<std::size_t>(2 * k)],
+                             at = index[static_cast<std::size_t>(2 * k + 1)];
+          const bool inside = at >= 0 && at < width;
+          for (std::int64_t h = 0; h < height; ++h) {
+            const auto from = static_cast<std::size_t>(h * n + k),
+                       to = static_cast<std::size_t>((top + h) * width + at);
+            ASSERT_EQ(slices[from], inside ? table[to] : fill);
+            if (!inside) continue;
+            want_replaced[to] = updates[from];
+            want_added[to] += updates[from];
+          }
+        }
+        EXPECT_EQ(replaced, want_replaced) << n << ' ' << rows << ' ' << height << ' ' << width;
+        EXPECT_EQ(added, want_added) << n << ' ' << rows << ' ' << height << ' ' << width;
       }
-      EXPECT_EQ(replaced, want_replaced) << rows << ' ' << height << ' ' << width;
-      EXPECT_EQ(added, want_added) << rows << ' ' << height << ' ' << width;
     }
-  }
 }
 
 // Single elements, dense and strided; blocks that are all in bounds, and others; whole numbers in tables of

@@ -299,11 +299,13 @@ void for_each_run(std::span<const WindowLoop::Extent> window, char* operand, cha
   }
 }
 
-/// Whether elements of windows of one dimension lie far apart, and those at one place of several windows
+/// Whether elements of many windows of one dimension lie far apart, and those at one place of several windows
 /// nowhere else: what is done to them is the same in any order of the places.
-bool goes_by_places(const Loop& loop) {
-  constexpr std::int64_t kFar = 512;
-  if (loop.window.size() != 1 || loop.window[0].operand_stride < kFar) return false;
+bool goes_by_places(const Loop& loop, std::int64_t windows) {
+  constexpr std::int64_t kFar = 512,
+                         kMany = 24;  // of fewer the list of each place takes longer (10 ns)
+  if (windows < kMany || loop.window.size() != 1 || loop.window[0].operand_stride < kFar)
+    return false;
   if (loop.op == WindowOp::gather) return true;
   std::int64_t farthest = loop.size;
   for (const auto& c : loop.counts) farthest += (c.size - 1) * c.operand_stride;
@@ -312,7 +314,7 @@ bool goes_by_places(const Loop& loop) {
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  if (goes_by_places(loop)) {
+  if (goes_by_places(loop, b.n)) {
     Block at = b;
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
       if (loop.op == WindowOp::gather)
