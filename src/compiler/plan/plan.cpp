@@ -2,6 +2,7 @@
 #include "compiler/plan/plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
@@ -15,6 +16,36 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
+
+/// Which clusters read a variable, in the order in which they run.
+class Readers {
+ public:
+  Readers(const Jaxpr& jaxpr, const Fusion& fusion)
+      : of_(static_cast<std::size_t>(jaxpr.num_vars())), returned_(of_.size(), false) {
+    for (std::size_t c = 0; c < fusion.clusters.size(); ++c) {
+      std::set<int> members = fusion.clusters[c].kernel.members;
+      members.insert(fusion.clusters[c].kernel.eqn);
+      for (const int e : members) {
+        if (e < 0) continue;
+        for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs)
+          if (a.is_var()) of_[static_cast<std::size_t>(a.var())].push_back({c, e});
+      }
+    }
+    for (const Atom& out : jaxpr.outs())
+      if (out.is_var()) returned_[static_cast<std::size_t>(out.var())] = true;
+  }
+  /// Whether `update` reads v alone in its cluster, once, and last of all.
+  bool end_with(int update, Var v) const {
+    const auto& reads = of_[static_cast<std::size_t>(v)];
+    return !returned_[static_cast<std::size_t>(v)] && !reads.empty() &&
+           reads.back().second == update &&
+           (reads.size() == 1 || reads[reads.size() - 2].first < reads.back().first);
+  }
+
+ private:
+  std::vector<std::vector<std::pair<std::size_t, int>>> of_;  // clusters and equations
+  std::vector<bool> returned_;
+};
 
 class Planner {
  public:
@@ -99,27 +130,34 @@ class Planner {
     }
   }
 
-  // What an update starts from, if nobody else wants it, is made where its result will be: the zeros of
+  // What an update starts from, if nobody wants it after that, is made where its result will be: the zeros of
   // zeros(n).at(i).add(w) are written once. From the last update to the first of a chain.
   void update_in_place(const Fusion& fusion) {
     if (!options_.update_in_place) return;
     std::vector<bool> is_kernel(jaxpr().eqns().size(), false);
     for (const Cluster& c : fusion.clusters)
       if (c.form == Form::kernel) is_kernel[static_cast<std::size_t>(c.kernel.eqn)] = true;
+    const auto updates = [&](std::size_t e) {
+      const Eqn& update = jaxpr().eqns()[e];
+      return update.inputs[0].is_var() &&
+             (update.primitive->rules().updates_operand || (is_kernel[e] && overwrites(update)));
+    };
+    std::optional<Readers> readers;
     for (std::size_t e = jaxpr().eqns().size(); e-- > 0;) {
       const Eqn& update = jaxpr().eqns()[e];
-      const bool updates =
-          update.primitive->rules().updates_operand || (is_kernel[e] && overwrites(update));
-      if (!updates || !update.inputs[0].is_var()) continue;
+      if (update.inputs.empty() || !updates(e)) continue;
       const Var from = update.inputs[0].var();
       const int source = producer_[static_cast<std::size_t>(from)];
       if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
       const Form form = form_of(jaxpr(), eqn(source));
       if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
-      // Before the first update of a chain come all who read what it writes over.
-      const bool begins = begins_.contains({static_cast<int>(e), 0});
-      if (value_of(from) < 0 || !(begins ? only_name(from) : only_use(from))) continue;
+      if (value_of(from) < 0 || !only_name(from)) continue;
       if (value_of(from) == value_of(update.outputs[0])) continue;  // one of a chain
+      if (!readers) readers.emplace(jaxpr(), fusion);
+      // Before the first update of a chain come all who read what it writes over.
+      if (!begins_.contains({static_cast<int>(e), 0}) &&
+          !readers->end_with(static_cast<int>(e), from))
+        continue;
       value_of(from) = value_of(update.outputs[0]);
       ++names_[static_cast<std::size_t>(value_of(from))];
     }
