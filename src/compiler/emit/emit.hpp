@@ -72,8 +72,8 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
 
 // ---- seams (emit_seams.cpp)
 /// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
-/// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the kernel's
-/// equations, each of which is emitted for each part and for each block that a seam runs through, would be more than `most`.
+/// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the equations
+/// that are emitted, of each part what it is made of, and of each block that a seam runs through, would be more than `most`.
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, std::size_t most);
 /// The ends of the parts between them and of the blocks of `lanes` that they run through: multiples of `lanes`, but for
 /// the last, which is `size`.

@@ -24,7 +24,7 @@ int vector_lanes_of(DType dtype) {
                           std::max<std::size_t>(size_of(dtype), 4));
 }
 
-constexpr std::size_t kMostOfParts = 540;  // equations
+constexpr std::size_t kMostOfParts = 900;  // equations: three times what a kernel has
 
 // Whether so many equations wait for each other that it would take too much of the stack to ask each, one within the other,
 // what it is made of. (Otherwise what is asked for first is needed first.)

@@ -14,6 +14,10 @@ namespace compiler {
 
 namespace {
 
+std::int64_t window_start(const Atom& place, std::int64_t last) {
+  return std::clamp<std::int64_t>(place.literal().item<std::int64_t>(), 0, last);
+}
+
 constexpr std::size_t kMostSeams = 64;  // of one value: more are too many parts in any case
 
 /// Where each value of a kernel goes from one operand to the next, along its last dimension of more than one element.
@@ -75,8 +79,7 @@ class SeamsOf {
       const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
       if (alike(eqn.inputs[0])) take(seams, eqn.inputs[0], 0, extent);
       if (!place.is_literal() || window == extent) return keep(eqn, std::move(seams));
-      const std::int64_t start =
-          std::clamp<std::int64_t>(place.literal().item<std::int64_t>(), 0, extent - window);
+      const std::int64_t start = window_start(place, extent - window);
       add(start);
       add(start + window);
       if (alike(eqn.inputs[1])) take(seams, eqn.inputs[1], start, extent);
@@ -97,13 +100,107 @@ class SeamsOf {
   std::map<Var, std::set<std::int64_t>> of_;
 };
 
+/// What a kernel's results at some places along that dimension are computed from.
+class NeededAt {
+ public:
+  NeededAt(const KernelContext& k, std::int64_t extent) : k_(k), extent_(extent) {
+    std::set<Var> read;
+    for (const int e : k.kernel().members) {
+      for (const Atom& a : k.eqn(e).inputs)
+        if (a.is_var()) read.insert(a.var());
+    }
+    for (const int e : k.kernel().members) {
+      const Vars& made = k.eqn(e).outputs;
+      if (std::none_of(made.begin(), made.end(), [&](Var v) { return read.contains(v); }))
+        last_.push_back(e);
+    }
+  }
+
+  /// How many equations that is.
+  std::size_t equations(std::initializer_list<std::int64_t> places) const {
+    std::set<int> needed;
+    std::set<std::pair<int, std::int64_t>> seen;
+    std::vector<std::pair<int, std::int64_t>> todo;
+    const auto ask = [&](int e, std::int64_t at) {
+      if (seen.emplace(e, at).second) todo.emplace_back(e, at);
+    };
+    for (const std::int64_t at : places) {
+      for (const int e : last_) ask(e, at);
+    }
+    while (!todo.empty()) {
+      const auto [e, at] = todo.back();
+      todo.pop_back();
+      needed.insert(e);
+      for (const auto& [from, place] : read_at(k_.eqn(e), at)) {
+        const int p = from.is_var() ? k_.producer[static_cast<std::size_t>(from.var())] : -1;
+        if (p >= 0 && k_.kernel().members.contains(p)) ask(p, place);
+      }
+    }
+    return needed.size();
+  }
+
+ private:
+  static constexpr std::int64_t kAnywhere = -1;
+  using Places = std::vector<std::pair<Atom, std::int64_t>>;
+
+  // What an equation reads for a place of its result, and where.
+  Places read_at(const Eqn& eqn, std::int64_t at) const {
+    const Shape& shape = k_.scope.jaxpr.aval(eqn.outputs[0]).shape;
+    if (at != kAnywhere && !shape.empty()) {
+      const std::size_t inner = inner_dim(shape);
+      if (eqn.primitive == &concatenate_p &&
+          eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
+        for (const Atom& a : eqn.inputs) {
+          const std::int64_t size = k_.scope.jaxpr.aval(a).shape[inner];
+          if (at < size) return {{a, at}};
+          at -= size;
+        }
+      }
+      if (eqn.primitive == &pad_p) {
+        const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
+        if (at < low || at >= shape[inner] - high) return {{eqn.inputs[1], kAnywhere}};
+        if (interior == 0) return {{eqn.inputs[0], at - low}, {eqn.inputs[1], kAnywhere}};
+      }
+      if (eqn.primitive == &dynamic_update_slice_p && eqn.inputs[2 + inner].is_literal()) {
+        const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
+        const std::int64_t start = window_start(eqn.inputs[2 + inner], shape[inner] - window);
+        if (at < start || at >= start + window) return {{eqn.inputs[0], at}};
+      }
+      if (eqn.primitive == &slice_p) {
+        const auto& p = eqn.params.as<SliceParams>();
+        if (p.strides.empty() || p.strides[inner] == 1)
+          return {{eqn.inputs[0], at + p.start_indices[inner]}};
+      }
+    }
+    // Element by element, or what goes through the whole dimension as the kernel does.
+    const auto is_along = [&](const Atom& a) {
+      const Shape& from = k_.scope.jaxpr.aval(a).shape;
+      return !from.empty() && from[inner_dim(from)] == extent_;
+    };
+    const bool alike = form_of(k_.scope.jaxpr, eqn) == Form::element;
+    Places all;
+    for (const Atom& a : eqn.inputs) all.emplace_back(a, alike || is_along(a) ? at : kAnywhere);
+    return all;
+  }
+
+  const KernelContext& k_;
+  std::int64_t extent_;
+  std::vector<int> last_;  // equations whose results are not read by others
+};
+
 }  // namespace
 
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
                                      std::size_t most) {
   if (!k.plan.emit.seams) return {};
   const std::set<std::int64_t> seams = SeamsOf(k).along(extent);
-  if ((2 * seams.size() + 1) * k.kernel().members.size() > most) return {};
+  if (seams.empty()) return {};
+  const NeededAt needed(k, extent);
+  std::size_t all = needed.equations({0});
+  for (const std::int64_t at : seams) {
+    all += needed.equations({at}) + needed.equations({at - 1, at});
+    if (all > most) return {};
+  }
   return {seams.begin(), seams.end()};
 }
 
