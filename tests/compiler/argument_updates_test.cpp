@@ -445,6 +445,24 @@ TEST(ArgumentUpdates, ThatReadWhatWasWrittenAreMadeInACopy) {
   }
 }
 
+// What others read first is written over where it was computed; what they read later, or what is returned, is not.
+TEST(ArgumentUpdates, OfWhatOthersHaveReadAreInPlace) {
+  enum class Reads { before, after, returned };
+  for (const Reads reads : {Reads::before, Reads::after, Reads::returned}) {
+    const auto f = [reads](std::span<const Array> x) {
+      const Array y = x[0] * x[1];
+      const Array column = y(slice(), 3), next = y.at(slice(), x[2]).set(column * 0.5);
+      if (reads == Reads::before) return Arrays{next};
+      return reads == Reads::after ? Arrays{next, max(y + next)} : Arrays{next, y};
+    };
+    const Arrays inputs = {uniform({300, 200}, DType::f32), uniform({300, 1}, DType::f32),
+                           Array(7)};
+    const Compiled e = check(f, inputs);
+    const std::int64_t bytes = 300 * 200 * 4;
+    EXPECT_EQ(static_cast<std::int64_t>(e->info().arena_bytes) < bytes, reads != Reads::after) << e->text("plan");
+  }
+}
+
 TEST(ArgumentUpdates, OfMostOfAnArrayAreMadeInOnePass) {
   const Compiled e = expect_right(
       [](std::span<const Array> x) {

@@ -149,6 +149,34 @@ TEST(Seams, OfWindowsAtUnknownPlacesOfComputedValuesAreNone) {
   }
 }
 
+// Each part of what is put together has a loop of its own, which computes nothing of the others.
+TEST(Seams, OfManyComputedParts) {
+  const auto parts_of = [](int count, std::int64_t size, int axis) -> Program {
+    return [=](std::span<const Array> a) {
+      Arrays parts;
+      for (int i = 0; i < count; ++i) {
+        const std::int64_t first = i * size / 2;
+        const Array part = axis == 0 ? a[0](slice(first, first + size))
+                                     : a[0](slice(), slice(first, first + size));
+        parts.push_back(i % 3 == 0 ? part * (i + 2) : part + part);
+      }
+      const Array all = lax::concatenate(parts, axis);
+      return Arrays{all, max(all * all, -1)};
+    };
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::bf16}) {
+    for (const int size : {1, 7, 100}) {
+      check(parts_of(24, size, 0), {uniform({3000}, dtype, 0, 100)}, -1, 8);
+      check(parts_of(24, size, 1), {uniform({5, 3000}, dtype, 0, 100)}, -1, 8);
+    }
+  }
+  const auto joined = [&](std::span<const Array> a) { return Arrays{parts_of(24, 1000, 0)(a)[0]}; };
+  const std::string ir = check(joined, {uniform({20000}, DType::f32)})->text("ir");
+  std::size_t loops = 0;
+  for (std::size_t at = 0; (at = ir.find(" = phi i64", at)) != std::string::npos; ++at) ++loops;
+  EXPECT_GE(loops, 24u) << ir;
+}
+
 // A window within a window, and beside parts put together, has the seams of all.
 TEST(Seams, OfWindowsWithinOthers) {
   check(
