@@ -33,8 +33,9 @@ std::string cubes(std::int64_t n, std::int64_t k) {
 
 TEST(ShortAxes, OfAllLengthsAreTakenApart) {
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (std::int64_t k = 2; k <= 8; ++k) {
+    for (const std::int64_t k : {2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 32}) {
       for (const std::int64_t n : {37, 64}) {
+        if (k > 8 && n < 64) continue;  // too few for so many equations
         const Array x = uniform({n, k}, dtype), m = uniform({n}, dtype, .5, 1.5);
         const Compiled e = check(
             [](std::span<const Array> a) { return Arrays{energy(a[0], a[1]), force(a[0], a[1])}; },
@@ -46,15 +47,15 @@ TEST(ShortAxes, OfAllLengthsAreTakenApart) {
   }
 }
 
-TEST(ShortAxes, BeyondEightStayWhole) {
-  const Array x = uniform({40, 9}, DType::f64);
+TEST(ShortAxes, BeyondThirtyTwoStayWhole) {
+  const Array x = uniform({40, 33}, DType::f64);
   const Compiled e = check(
       [](std::span<const Array> a) {
         const Array r = differences(a[0]);
         return Arrays{sum(r * r, -1)};
       },
       {x}, -1, 1e3);
-  EXPECT_THAT(e->text("jaxpr"), HasSubstr(cubes(40, 9)));
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr(cubes(40, 33)));
 }
 
 TEST(ShortAxes, OfElementwiseProgramsAndOfLongSumsStayWhole) {
@@ -514,7 +515,8 @@ TEST(ShortAxes, OfWhatIsSmallOfBooleansOrInAnotherOrderStay) {
   EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f16), Not(HasSubstr("transpose")));
   EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::bool_), HasSubstr("transpose"));
   EXPECT_THAT(jaxpr({3, 40, 50}, {2, 1, 0}, DType::f32), HasSubstr("transpose"));
-  EXPECT_THAT(jaxpr({9, 1000}, {1, 0}, DType::f32), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({15, 1000}, {1, 0}, DType::f32), Not(HasSubstr("transpose")));
+  EXPECT_THAT(jaxpr({16, 1000}, {1, 0}, DType::f32), HasSubstr("transpose"));
 }
 
 TEST(ShortAxes, OfWhatOthersReadAreStoredOnce) {

@@ -34,9 +34,12 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
-constexpr std::int64_t kLongestStacked = kSmallMatrix;
-constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
+constexpr std::int64_t kShortest = 2;
+// Of what is much larger than what lies around it, such as pairs of points; of other rows, which vectors hold no whole
+// number of, for the most part; and of rows that are stacked.
+constexpr std::int64_t kLongest = 32, kLongestRows = 15, kLongestStacked = kSmallMatrix;
+// Of what is computed in between; of rows that become more equations than kShortRow, more.
+constexpr std::int64_t kLeastSize = 1 << 11, kLeastLong = 1 << 14;
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;   // elements of arrays whose rows are folded
@@ -52,9 +55,10 @@ constexpr std::size_t kMostEquations =
 bool has_axis_of(const Aval& a, std::int64_t longest) {
   return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
 }
-bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongest); }
-/// The same of longer rows, which are taken apart where they are stacked, as those of small matrices are.
-bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongestStacked); }
+bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongestRows); }
+/// The same of longer rows, which are taken apart where they are stacked, as those of small matrices are, or much larger than
+/// what lies around them.
+bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongest); }
 Shape without_last(Shape shape) {
   shape.pop_back();
   return shape;
@@ -176,12 +180,13 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   const PrimitiveBase* p = eqn.primitive;
   const bool is_short = has_short_axis(out);
   if (combination(p) != nullptr) {
-    if (!eqn.inputs[0].is_var() || !has_short_axis(jaxpr.aval(eqn.inputs[0]))) return Role::none;
+    if (!eqn.inputs[0].is_var() || !may_be_apart(jaxpr.aval(eqn.inputs[0]))) return Role::none;
     const auto last = static_cast<std::int64_t>(jaxpr.aval(eqn.inputs[0]).ndim()) - 1;
     const Shape axes = reduction_axes(eqn);
     if (axes.contains(last)) return Role::folded;
-    return is_short && out.shape.back() == jaxpr.aval(eqn.inputs[0]).shape.back() ? Role::through
-                                                                                  : Role::none;
+    return may_be_apart(out) && out.shape.back() == jaxpr.aval(eqn.inputs[0]).shape.back()
+               ? Role::through
+               : Role::none;
   }
   if (is_product_of_rows(jaxpr, eqn)) return Role::product;
   if (takes_column(jaxpr, eqn)) return Role::column;
@@ -225,7 +230,7 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     // Vectors hold whole rows of 8, as fast. Columns of what is turned along other axes, too, are read one by one.
     const bool last = eqn.params.as<DimensionsParams>().dimensions ==
                       Shape{static_cast<std::int64_t>(out.ndim()) - 1};
-    return by_columns(out) && last && out.shape.back() < kLongest ? Role::turned : Role::none;
+    return by_columns(out) && last && out.shape.back() < kShortRow ? Role::turned : Role::none;
   }
   if (p == &pad_p) {
     return by_columns(out) && pads_last_axis(jaxpr.aval(eqn.inputs[0]), eqn.params.as<PadParams>())
@@ -402,13 +407,15 @@ class Choice {
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       const bool folds = kLeastGain * made_or_read <= alone[v] && alone[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
-      const bool is_long = longest[v] > kLongest;
+      const bool is_long = longest[v] > kLongestRows;
       const bool few = equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations);
-      const bool stacked = made[v] >= kLeastMade && few && !(is_long && folded_whole[v] > 0);
+      const bool stacked = made[v] >= kLeastMade && few && longest[v] <= kLongestStacked &&
+                           !(is_long && std::max({folded_whole[v], folded[v], folded_both[v]}) > 0);
       const bool turned = mirrored[v] >= kLeastMade && 2 * mirrored[v] >= between[v] && few &&
                           transposed[v] == 0;  // not the edge of a picture alone
+      const bool large = between[v] >= (longest[v] > kShortRow ? kLeastLong : kLeastSize);
       chosen_[v] = stacked || folds || turned ||
-                   (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
+                   (large && ((larger && few) || (!is_long && (rows || repeated))));
       any_ |= chosen_[v];
     }
   }
@@ -758,7 +765,7 @@ bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out, const DotGe
   // Where the columns of the result fill a vector, or the longest rows are summed, products with lanes along these are
   // faster, as they are for larger matrices: on Zen 3 rows of 8 by 1 take 0.86 of the time, of 4 by 4 x 8 0.7. For 3 x 3
   // columns take 0.43 of it, and their kernel goes on with the results, for which 4 x 4 is worth it, too.
-  if (by.ndim() == 1) return x.shape.back() < kLongest;
+  if (by.ndim() == 1) return x.shape.back() != kShortRow;
   return has_short_axis(out) && by_columns(out) &&
          static_cast<std::size_t>(out.shape.back()) * size < runtime::target_vector_bytes();
 }
