@@ -39,7 +39,7 @@ constexpr std::int64_t kShortest = 2;
 // number of, for the most part; and of rows that are stacked.
 constexpr std::int64_t kLongest = 32, kLongestRows = 15, kLongestStacked = kSmallMatrix;
 // Of what is computed in between; of rows that become more equations than kShortRow, more.
-constexpr std::int64_t kLeastSize = 1 << 11, kLeastLong = 1 << 14;
+constexpr std::int64_t kLeastSize = 1 << 11, kLeastLong = 1 << 16;
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;   // elements of arrays whose rows are folded
