@@ -10,6 +10,7 @@
 #include "support.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/random.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -117,6 +118,34 @@ TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
     check(unary(lax::sign), {x}, 1);
     if (is_signed_integer(dtype)) check(unary(lax::abs), {x}, 1);
     check(unary(lax::neg), {x}, 1);
+  }
+}
+
+// Vectors of these are divided as floating point.
+TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients) {
+  const auto divide = [](std::span<const Array> x) {
+    return Arrays{lax::div(x[0], x[1]), lax::rem(x[0], x[1])};
+  };
+  for (const DType dtype : {DType::i8, DType::u8}) {
+    const Array all = arange(256).astype(dtype);
+    check(divide, {reshape(broadcast_to(all, {256, 256}), {65536}), repeat(all, 256)});
+  }
+  // Products of divisors and their neighbours, up to the ends of the range.
+  for (const DType dtype : {DType::i16, DType::u16, DType::i32, DType::u32}) {
+    const int bits = 8 * static_cast<int>(size_of(dtype));
+    const Array some = random::bits(random::key(1), {20'000}, DType::u32);
+    const Array divisors = (some >> (some % Array(32u))).astype(dtype);
+    const Array quotients = random::bits(random::key(2), {20'000}, DType::u32).astype(dtype);
+    const Array products =
+        lax::mul(lax::div(quotients, lax::max(divisors, ones_like(divisors))), divisors);
+    const Array one = Array(1).astype(dtype),
+                top = lax::shift_left(one, Array(bits - 1).astype(dtype));
+    for (const Array& x : {products - one, products, products + one}) check(divide, {x, divisors});
+    std::vector<Array> ends;
+    for (const Array& a : {one - one, one, one + one, top - one, top, top + one, one - one - one})
+      ends.push_back(a);
+    const Array edge = stack(ends);
+    check(divide, {repeat(edge, 7), tile(edge, Shape{7})});
   }
 }
 

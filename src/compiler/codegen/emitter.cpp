@@ -427,6 +427,21 @@ Value* guarded_division(B& b, Value* x, Value* y, bool is_signed, Value* at_zero
   return b.CreateSelect(is_zero, at_zero, divide(x, b.CreateSelect(unsafe, one, y)));
 }
 
+// Vectors are divided as floating point only, for which there are instructions. Of up to 16 bits x / y lies at least x 2^-16
+// from a whole number that it does not reach, and is rounded by x 2^-24 as f32; of 32 bits by x 2^-53, as f64.
+template <class B> Value* quotient(B& b, Value* x, Value* y, bool is_signed) {
+  llvm::Type* t = x->getType();
+  const unsigned bits = t->getScalarSizeInBits();
+  if (!t->isVectorTy() || bits > 32 || llvm::isa<llvm::Constant>(y))
+    return is_signed ? b.CreateSDiv(x, y) : b.CreateUDiv(x, y);
+  llvm::Type* floats = t->getWithNewType(bits > 16 ? b.getDoubleTy() : b.getFloatTy());
+  const auto converted = [&](Value* v) {
+    return is_signed ? b.CreateSIToFP(v, floats) : b.CreateUIToFP(v, floats);
+  };
+  Value* ratio = b.CreateFDiv(converted(x), converted(y));
+  return is_signed ? b.CreateFPToSI(ratio, t) : b.CreateFPToUI(ratio, t);
+}
+
 }  // namespace
 
 Scalar CodeGen::div(Scalar a, Scalar c) {
@@ -435,9 +450,8 @@ Scalar CodeGen::div(Scalar a, Scalar c) {
     auto& b = impl_->b;
     if (floating(a)) return b.CreateFDiv(x, y);
     const bool is_signed = !is_unsigned(a);
-    return guarded_division(
-        b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
-        [&](Value* n, Value* d) { return is_signed ? b.CreateSDiv(n, d) : b.CreateUDiv(n, d); });
+    return guarded_division(b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
+                            [&](Value* n, Value* d) { return quotient(b, n, d, is_signed); });
   });
 }
 
@@ -448,7 +462,8 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
     auto& b = impl_->b;
     const bool is_signed = !is_unsigned(a);
     return guarded_division(b, x, y, is_signed, x, [&](Value* n, Value* d) {
-      return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);
+      if (llvm::isa<llvm::Constant>(d)) return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);
+      return b.CreateSub(n, b.CreateMul(quotient(b, n, d, is_signed), d));
     });
   });
 }
