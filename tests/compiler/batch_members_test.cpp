@@ -183,7 +183,8 @@ TEST(BatchMembers, OfLoopsAndOfSeveralBatches) {
       2, kCancelled);
 }
 
-// Numbers in order, equal ones in the order they had; running sums either way; numbers written at known places.
+// Numbers in order, equal ones in the order they had (simplify_sorts.cpp); running sums either way; numbers written at known
+// places.
 TEST(BatchMembers, AreSortedSummedAndWritten) {
   const double inf = std::numeric_limits<double>::infinity();
   std::vector<double> some;

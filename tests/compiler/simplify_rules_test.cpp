@@ -253,6 +253,8 @@ const Example kExamples[] = {
     {"concatenation_of_nothing", "a:f32[9,2] b:f32[0,2] c:f32[3,2]",
      "d:f32[12,2] = concatenate [ dimension=0 ] a b c", "d", "concatenate"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},
+    {"sort_of_few", "a:f32[2,9]", "b:f32[2,9] = sort [ dimension=0 is_stable=true num_keys=1 ] a",
+     "b", "slice slice eq le not and select_n select_n concatenate"},
     {"concatenation_of_rows", "a:f32[9,1] b:f32[9,1]",
      "c:f32[9,2] = concatenate [ dimension=1 ] a b  d:f32[9,1,2] = reshape [ new_sizes=(9, 1, 2) ] "
      "c "

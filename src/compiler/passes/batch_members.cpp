@@ -68,7 +68,6 @@ class Splitter {
         case MemberRole::product: made(eqn) = products(eqn); break;
         case MemberRole::counted: made(eqn) = counted(eqn); break;
         case MemberRole::summed: made(eqn) = summed(eqn); break;
-        case MemberRole::sorted: made(eqn) = sorted(eqn); break;
       }
     }
     Atoms outs;
@@ -446,32 +445,6 @@ class Splitter {
       for (std::size_t k = 1; k < places.size(); ++k)
         all[places[k]] = element(combine, {all[places[k - 1]], all[places[k]]}, out);
     });
-    return all;
-  }
-
-  // By insertion, so that equal numbers keep their order; what is not a number comes last.
-  Numbers sorted(const Eqn& eqn) {
-    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-    const Aval truth = out.with_dtype(DType::bool_);
-    const auto is_before = [&](const Number& a, const Number& b) {
-      const Number less = element(lt_p, {a, b}, truth);
-      if (!is_float(out.dtype)) return less;
-      const Number is_number = element(eq_p, {a, a}, truth), is_none = element(ne_p, {b, b}, truth);
-      return element(or_p, {less, element(and_p, {is_number, is_none}, truth)}, truth);
-    };
-    Numbers all = numbers_of(eqn.inputs[0]);
-    for_rows(roles().of_one(eqn.outputs[0]), eqn.params.as<SortParams>().dimension,
-             [&](const std::vector<std::size_t>& places) {
-               for (std::size_t last = 1; last < places.size(); ++last) {
-                 for (std::size_t k = last; k > 0; --k) {
-                   Number &low = all[places[k - 1]], &high = all[places[k]];
-                   const Number swap = is_before(high, low);
-                   const Number first = element(select_n_p, {swap, low, high}, out);
-                   high = element(select_n_p, {swap, high, low}, out);
-                   low = first;
-                 }
-               }
-             });
     return all;
   }
 

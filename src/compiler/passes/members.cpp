@@ -22,8 +22,6 @@ constexpr std::int64_t kMostTerms = 4;     // of sums that are short: there is l
 constexpr std::int64_t kMostFactors = 64;  // numbers of matrices that registers nearly hold
 // Numbers of a member that are computed: for few members compiling takes longer than it saves.
 constexpr std::int64_t kLeastMost = 1'000, kMostForMember = 32;
-constexpr std::int64_t kMostSorted = 16;   // numbers, of which any two may be compared
-constexpr std::int64_t kOfComparison = 7;  // operations that bring two numbers in order
 constexpr std::int64_t kLongRun = 2;       // vectors
 constexpr std::int64_t kLeastTurned = 16;  // numbers that no vector of their operands has
 
@@ -119,14 +117,11 @@ MemberRole MemberRoles::role(const Eqn& eqn) const {
   if (p == &dot_general_p) return multiplies(eqn) ? MemberRole::product : MemberRole::none;
   if (p == &iota_p) return MemberRole::counted;
   if (moves_to_known_places(eqn)) return moves_within(eqn) ? MemberRole::moved : MemberRole::none;
-  if (const std::optional<std::int64_t> axis = axis_gone_along(eqn)) {
-    const Aval& of = jaxpr_.aval(out);
-    if (!is_member(eqn.inputs[0]) || !is_native(of.dtype) || of.dtype == DType::bool_ ||
-        is_at(batch_.axes(out.var()), *axis))
-      return MemberRole::none;
-    if (eqn.primitive != &sort_p) return MemberRole::summed;
-    return of.shape[static_cast<std::size_t>(*axis)] <= kMostSorted ? MemberRole::sorted
-                                                                    : MemberRole::none;
+  if (running(p) != nullptr) {
+    const DType of = jaxpr_.aval(out).dtype;
+    const bool within = is_member(eqn.inputs[0]) && is_native(of) && of != DType::bool_ &&
+                        !is_at(batch_.axes(out.var()), *axis_gone_along(eqn));
+    return within ? MemberRole::summed : MemberRole::none;
   }
   if (form_of(jaxpr_, eqn) != Form::element) return MemberRole::none;
   const Shape& shape = jaxpr_.aval(out).shape;
@@ -144,10 +139,6 @@ std::int64_t MemberRoles::steps(const Eqn& eqn, MemberRole role) const {
     case MemberRole::summed: return made;
     case MemberRole::folded: return numbers(eqn.inputs[0].var());
     case MemberRole::product: return 2 * multiplications(eqn);
-    case MemberRole::sorted: {
-      const auto axis = static_cast<std::size_t>(*axis_gone_along(eqn));
-      return made * (jaxpr_.aval(eqn.outputs[0]).shape[axis] - 1) / 2 * kOfComparison;
-    }
     case MemberRole::none:
     case MemberRole::moved:
     case MemberRole::counted: break;
@@ -311,7 +302,7 @@ void MemberChoice::weigh(std::int64_t& most) {
         (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
       continue;
     w.turned += static_cast<double>(elements);
-    w.turned_numbers += role_[e] == MemberRole::sorted ? kLeastTurned : numbers;
+    w.turned_numbers += numbers;
   }
   for (const Weight& w : weights) {
     const std::int64_t allowed = std::min(most, kLeastMost + kMostForMember * w.members);

@@ -25,7 +25,6 @@ enum class MemberRole : std::uint8_t {
   product,  ///< dot_general
   counted,  ///< iota
   summed,   ///< cumsum and its kin
-  sorted,   ///< sort, of few
 };
 
 /// Equations seen from one member of a batch.

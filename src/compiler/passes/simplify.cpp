@@ -145,6 +145,7 @@ std::span<const Rule> rules() {
       {"concatenation_of_concatenations", concatenation_of_concatenations, {&concatenate_p}},
       {"concatenation_of_neighbours", concatenation_of_neighbours, {&concatenate_p}},
       {"concatenation_of_parts", concatenation_of_parts, {&concatenate_p}},
+      {"sort_of_few", sort_of_few, {&sort_p}},
       // products and folds
       {"dot_of_transpose", dot_of_transpose, {&dot_general_p}},
       {"dot_of_broadcasts", dot_of_broadcasts, {&dot_general_p}},

@@ -168,6 +168,8 @@ RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpo
     concatenation_of_concatenations;
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
+// simplify_sorts.cpp
+RuleFunction sort_of_few;
 // simplify_updates.cpp
 RuleFunction select_update, scatter_at_known;
 
