@@ -321,6 +321,10 @@ const Example kExamples[] = {
      "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] a b "
      "d:f64[5,3] = transpose [ permutation=(1, 0) ] c",
      "d", "dot_general"},
+    {"dot_of_single_terms", "a:f64[1,2,4] b:f64[2,5,1]",
+     "c:f64[2,4,5] = dot_general [ dimension_numbers={lhs_contracting=(0,), rhs_contracting=(2,), "
+     "lhs_batch=(1,), rhs_batch=(0,)} ] a b",
+     "c", "reshape broadcast_in_dim reshape broadcast_in_dim mul broadcast_in_dim add"},
     {"dot_of_transpose", "a:f64[4,3] b:f64[4,5]",
      "c:f64[3,4] = transpose [ permutation=(1, 0) ] a "
      "d:f64[3,5] = dot_general [ dimension_numbers={lhs_contracting=(1,), "

@@ -147,6 +147,7 @@ std::span<const Rule> rules() {
       {"concatenation_of_parts", concatenation_of_parts, {&concatenate_p}},
       {"sort_of_few", sort_of_few, {&sort_p}},
       // products and folds
+      {"dot_of_single_terms", dot_of_single_terms, {&dot_general_p}},
       {"dot_of_transpose", dot_of_transpose, {&dot_general_p}},
       {"dot_of_broadcasts", dot_of_broadcasts, {&dot_general_p}},
       {"dot_of_rows", dot_of_rows, {&dot_general_p}},

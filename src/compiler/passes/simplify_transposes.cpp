@@ -2,6 +2,7 @@
 // matrix product.
 #include <algorithm>
 
+#include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/plan/dot.hpp"
@@ -264,6 +265,45 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     return s.make(dot_general_p, params, std::move(inputs), out);
   }
   return std::nullopt;
+}
+// An operand of a product without sums, for each element of the result, of which its free dimensions begin at `first`.
+static Atom spread_operand(Simplifier& s, const Atom& x, const Shape& batch,
+                           const Shape& contracting, std::int64_t first, const Aval& out) {
+  const Aval& aval = s.aval(x);
+  Shape order = batch, to, kept;
+  for (const std::int64_t d : free_dims(aval.ndim(), batch, contracting)) order.push_back(d);
+  for (std::int64_t i = 0; i < order.ndim(); ++i)
+    to.push_back(i < batch.ndim() ? i : first + i - batch.ndim());
+  for (std::int64_t d = 0; d < aval.ndim(); ++d)
+    if (!contracting.contains(d)) kept.push_back(aval.shape[static_cast<std::size_t>(d)]);
+  for (std::int64_t& d : order)
+    d -= std::count_if(contracting.begin(), contracting.end(),
+                       [&](std::int64_t c) { return c < d; });
+  const Aval whole = aval.with_shape(kept).strong();
+  Atom small = s.make(reshape_p, ReshapeParams{kept}, {x}, whole);
+  small =
+      s.make(transpose_p, TransposeParams{order}, {small}, whole.with_shape(permuted(order, kept)));
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, to}, {small}, out.strong());
+}
+// Products of which each is one multiplication, as of columns with rows, are no sums, and join what others compute element by
+// element. Like sums they begin with 0: there is no -0 among them.
+std::optional<Atom> dot_of_single_terms(Simplifier& s, const Eqn& e, const Aval& out) {
+  const DotDimensionNumbers& dn = e.params.as<DotGeneralParams>().dimension_numbers;
+  const Aval lhs = s.aval(e.inputs[0]);
+  const bool sums =
+      std::any_of(dn.lhs_contracting.begin(), dn.lhs_contracting.end(),
+                  [&](std::int64_t d) { return lhs.shape[static_cast<std::size_t>(d)] != 1; });
+  if (sums || !is_native(out.dtype) || out.dtype == DType::bool_ || lhs.dtype != out.dtype ||
+      s.aval(e.inputs[1]).dtype != out.dtype)
+    return std::nullopt;
+  const std::int64_t batch = dn.lhs_batch.ndim(), rows = lhs.ndim() - dn.lhs_contracting.ndim();
+  const Atom product =
+      s.make(mul_p, NoParams{},
+             {spread_operand(s, e.inputs[0], dn.lhs_batch, dn.lhs_contracting, batch, out),
+              spread_operand(s, e.inputs[1], dn.rhs_batch, dn.rhs_contracting, rows, out)},
+             out);
+  if (!is_float(out.dtype)) return product;
+  return s.make(add_p, NoParams{}, {product, s.filled(0, out)}, out);
 }
 // The order of dimensions in which a matrix product would rather read an operand; empty where any will do.
 static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParams& params) {
