@@ -442,28 +442,49 @@ template <class B> Value* quotient(B& b, Value* x, Value* y, bool is_signed) {
   return is_signed ? b.CreateFPToSI(ratio, t) : b.CreateFPToUI(ratio, t);
 }
 
+// Whether the numbers, as of indices, are known to fit into 32 bits, for which alone there are products of vectors of which the
+// upper halves are wanted: constants divide by such.
+bool is_narrow(const IndexRange& r) {
+  return r.low > std::numeric_limits<std::int32_t>::min() &&
+         r.high <= std::numeric_limits<std::int32_t>::max();
+}
+/// divide(x, y), in 32 bits where that is enough.
+template <class B, class Divide>
+Value* in_few_bits(B& b, Value* x, Value* y, bool narrow, Divide&& divide) {
+  if (!narrow || !x->getType()->isVectorTy()) return divide(x, y);
+  llvm::Type* t = x->getType()->getWithNewType(b.getInt32Ty());
+  return b.CreateSExt(divide(b.CreateTrunc(x, t), b.CreateTrunc(y, t)), x->getType());
+}
+
 }  // namespace
 
 Scalar CodeGen::div(Scalar a, Scalar c) {
   if (boolean_type(a)) return a;
+  const bool is_signed = !is_unsigned(a);
+  const bool narrow = is_narrow(Impl::range(a)) && is_narrow(Impl::range(c));
   return impl_->binary(kDiv, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) return b.CreateFDiv(x, y);
-    const bool is_signed = !is_unsigned(a);
-    return guarded_division(b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
-                            [&](Value* n, Value* d) { return quotient(b, n, d, is_signed); });
+    return in_few_bits(b, x, y, narrow, [&](Value* n, Value* d) {
+      return guarded_division(b, n, d, is_signed, llvm::Constant::getAllOnesValue(n->getType()),
+                              [&](Value* u, Value* v) { return quotient(b, u, v, is_signed); });
+    });
   });
 }
 
 Scalar CodeGen::rem(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, not_(a));
   if (floating(a)) return math("rem", std::array{a, c});
+  const bool is_signed = !is_unsigned(a);
+  const bool narrow = is_narrow(Impl::range(a)) && is_narrow(Impl::range(c));
   return impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
-    const bool is_signed = !is_unsigned(a);
-    return guarded_division(b, x, y, is_signed, x, [&](Value* n, Value* d) {
-      if (llvm::isa<llvm::Constant>(d)) return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);
-      return b.CreateSub(n, b.CreateMul(quotient(b, n, d, is_signed), d));
+    return in_few_bits(b, x, y, narrow, [&](Value* n, Value* d) {
+      return guarded_division(b, n, d, is_signed, n, [&](Value* u, Value* v) {
+        if (llvm::isa<llvm::Constant>(v))
+          return is_signed ? b.CreateSRem(u, v) : b.CreateURem(u, v);
+        return b.CreateSub(u, b.CreateMul(quotient(b, u, v, is_signed), v));
+      });
     });
   });
 }
