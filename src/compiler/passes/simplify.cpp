@@ -255,6 +255,11 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
       }
       continue;
     }
+    if (const auto sorted = sorted_together(e)) {
+      for (std::size_t i = 0; i < sorted->size(); ++i)
+        replace(eqn.outputs[i], (*sorted)[i], before);
+      continue;
+    }
     bool changed = false;
     e.params = detail::map_jaxprs(eqn.params, simplify, changed);
     const Avals avals = renamed.out_avals(eqn);
@@ -280,6 +285,13 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     renamed.push(results);
   }
   return renamed(jaxpr.outs());
+}
+
+// Rules are for single results; of several operands that are sorted each has one.
+std::optional<Atoms> Simplifier::sorted_together(const Eqn& e) {
+  if (e.primitive != &sort_p || e.inputs.size() == 1) return std::nullopt;
+  if (left_out_ != nullptr && left_out_->rewrite == sort_of_few) return std::nullopt;
+  return sort_of_few_together(*this, e);
 }
 
 Atoms Simplifier::before_trips(const Eqn& scan, const Avals& avals) {

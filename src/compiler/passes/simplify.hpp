@@ -88,6 +88,7 @@ class Simplifier {
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
+  std::optional<Atoms> sorted_together(const Eqn& sort);
   bool makes_columns(const Eqn& e) const;
 
   const Rule* left_out_;
@@ -169,6 +170,8 @@ RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpo
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_sorts.cpp
+/// The results of a sort of short lines by its first operand, of however many; none of another.
+std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e);
 RuleFunction sort_of_few;
 // simplify_updates.cpp
 RuleFunction select_update, scatter_at_known;

@@ -1,6 +1,8 @@
 // Sorts of short lines: a network of comparisons, for all lines at once.
 //
 //   let b[n,3] = sort[dimension=1] a   ->   let x, y, z = the columns of a[n,1], (x, y) in order, (y, z), (x, y), ...
+#include <algorithm>
+
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/passes/simplify.hpp"
 
@@ -12,48 +14,74 @@ namespace {
 constexpr std::int64_t kLongest = 16;  // of n elements n (n - 1) / 2 pairs are put in order
 constexpr std::int64_t kFewLines = 8;  // fewer are not worth so many equations
 
-/// Puts two neighbours in order. Those that are equal stay where they are, as zeros of both signs and NaN, which come last.
-void order(Simplifier& s, Atom& a, Atom& b) {
-  const Aval aval = s.aval(a), truth = aval.with_dtype(DType::bool_);
+using Lines =
+    std::vector<Atoms>;  // of each operand: the first elements of all lines, the second ones, ...
+
+/// Whether elements change places with those after them: those that are equal do not, as zeros of both signs, nor NaN, which
+/// come last.
+Atom changes_places(Simplifier& s, const Atom& a, const Atom& b) {
   const NoParams none;
-  Atom low = a;
-  if (is_float(aval.dtype)) {
-    const Atom is_number = s.make(eq_p, none, {b, b}, truth);
-    const Atom in_order = s.make(le_p, none, {a, b}, truth);
-    const Atom swapped =
-        s.make(and_p, none, {s.make(not_p, none, {in_order}, truth), is_number}, truth);
-    low = s.make(select_n_p, none, {swapped, a, b}, aval);
-    b = s.make(select_n_p, none, {swapped, b, a}, aval);
-  } else {
-    low = s.make(min_p, none, {a, b}, aval);
-    b = s.make(max_p, none, {a, b}, aval);
+  const Aval truth = s.aval(a).with_dtype(DType::bool_);
+  if (!is_float(s.aval(a).dtype)) return s.make(gt_p, none, {a, b}, truth);
+  const Atom is_number = s.make(eq_p, none, {b, b}, truth);
+  const Atom in_order = s.make(le_p, none, {a, b}, truth);
+  return s.make(and_p, none, {s.make(not_p, none, {in_order}, truth), is_number}, truth);
+}
+
+/// Puts elements i and i + 1 in order, by the first operand.
+void order(Simplifier& s, Lines& lines, std::size_t i) {
+  const Atom key = lines[0][i], next = lines[0][i + 1];
+  if (lines.size() == 1 && !is_float(s.aval(key).dtype)) {
+    const Aval aval = s.aval(key);
+    lines[0][i] = s.make(min_p, NoParams{}, {key, next}, aval);
+    lines[0][i + 1] = s.make(max_p, NoParams{}, {key, next}, aval);
+    return;
   }
-  a = low;
+  const Atom swapped = changes_places(s, key, next);
+  for (Atoms& parts : lines) {
+    const Atom a = parts[i], b = parts[i + 1];
+    parts[i] = s.make(select_n_p, NoParams{}, {swapped, a, b}, s.aval(a));
+    parts[i + 1] = s.make(select_n_p, NoParams{}, {swapped, b, a}, s.aval(a));
+  }
 }
 
 }  // namespace
 
-std::optional<Atom> sort_of_few(Simplifier& s, const Eqn& e, const Aval& out) {
-  if (e.inputs.size() != 1 || !e.inputs[0].is_var() || !is_native(out.dtype)) return std::nullopt;
-  const auto d = static_cast<std::size_t>(e.params.as<SortParams>().dimension);
-  const std::int64_t n = out.shape[d];
-  if (n < 2 || n > kLongest || out.size() < kFewLines * n) return std::nullopt;
-  Shape one = out.shape;
-  one[d] = 1;
-  const Aval part = out.with_shape(one);
-  Atoms parts;
-  for (std::int64_t i = 0; i < n; ++i) {
-    SliceParams p{Shape(one.size(), 0), out.shape, Shape(one.size(), 1)};
-    p.start_indices[d] = i;
-    p.limit_indices[d] = i + 1;
-    parts.push_back(s.make(slice_p, p, {e.inputs[0]}, part));
+std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e) {
+  const auto& p = e.params.as<SortParams>();
+  const auto d = static_cast<std::size_t>(p.dimension);
+  const Aval first = s.aval(e.inputs[0]);
+  const std::int64_t n = first.shape[d];
+  if (p.num_keys != 1 || n < 2 || n > kLongest || first.size() < kFewLines * n ||
+      !std::all_of(e.inputs.begin(), e.inputs.end(),
+                   [&](const Atom& a) { return a.is_var() && is_native(s.aval(a).dtype); }))
+    return std::nullopt;
+  Lines lines;
+  for (const Atom& x : e.inputs) {
+    SliceParams part{Shape(first.shape.size(), 0), first.shape, Shape(first.shape.size(), 1)};
+    Aval one = s.aval(x);
+    one.shape[d] = 1;
+    lines.emplace_back();
+    for (std::int64_t i = 0; i < n; ++i) {
+      part.start_indices[d] = i;
+      part.limit_indices[d] = i + 1;
+      lines.back().push_back(s.make(slice_p, part, {x}, one));
+    }
   }
   // Neighbours alone, so that equal elements keep their order: the largest comes to the end, then the next.
-  for (std::size_t end = parts.size(); end-- > 1;) {
-    for (std::size_t i = 0; i < end; ++i) order(s, parts[i], parts[i + 1]);
+  for (auto end = static_cast<std::size_t>(n); end-- > 1;) {
+    for (std::size_t i = 0; i < end; ++i) order(s, lines, i);
   }
-  return s.make(concatenate_p, ConcatenateParams{static_cast<std::int64_t>(d)}, std::move(parts),
-                out);
+  Atoms results;
+  for (std::size_t k = 0; k < lines.size(); ++k)
+    results.push_back(s.make(concatenate_p, ConcatenateParams{p.dimension}, std::move(lines[k]),
+                             s.aval(e.inputs[k])));
+  return results;
+}
+
+std::optional<Atom> sort_of_few(Simplifier& s, const Eqn& e, const Aval&) {
+  const auto sorted = sort_of_few_together(s, e);
+  return sorted ? std::optional(sorted->front()) : std::nullopt;
 }
 
 }  // namespace compiler
