@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/concrete.hpp"
+#include "core/element.hpp"
 #include "core/in_call.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -36,6 +37,11 @@ void check_not_empty(const char* name, const Array& x, const Shape& axes) {
                        "an empty array is to give");
     }
   }
+}
+
+/// A sum of 16-bit floats may leave the range that the mean stays in: it is taken in f32.
+Array wide(const Array& x) {
+  return detail::is_small_float(x.dtype()) ? lax::convert_element_type(x, DType::f32) : x;
 }
 
 double count_of(const Array& x, const Shape& axes) {
@@ -106,7 +112,8 @@ Array mean(const Operand& x, const Reduce& options) {
   return detail::in_call("mean", {&x}, [&] {
     const Array a = strong(inexact(x.array));
     const Shape axes = canonical_axes("mean", options.axes, a);
-    return divide(reduce("mean", lax::reduce_sum, a, options), count_of(a, axes));
+    const Array total = reduce("mean", lax::reduce_sum, wide(a), options);
+    return lax::convert_element_type(divide(total, count_of(a, axes)), a.dtype());
   });
 }
 
@@ -133,11 +140,17 @@ Array any(const Operand& x, const Reduce& options) {
 Array var(const Operand& x, const VarianceOptions& options) {
   return detail::in_call("var", {&x}, [&] {
     const Array a = strong(inexact(x.array));
+    if (is_complex(a.dtype())) {
+      throw NotImplementedError("var: the magnitudes of complex numbers are not available, got " +
+                                a.aval().to_string());
+    }
     const Shape axes = canonical_axes("var", options.axes, a);
-    const Array centered = subtract(a, mean(a, {.axes = axes, .keepdims = true}));
+    const Array terms = wide(a);
+    const Array centered = subtract(terms, mean(terms, {.axes = axes, .keepdims = true}));
     const Array total = lax::reduce_sum(lax::square(centered), axes);
     const double divisor = count_of(a, axes) - options.ddof;
-    return finish(divide(total, divisor > 0 ? divisor : nan), axes, options.keepdims);
+    const Array result = divide(total, divisor > 0 ? divisor : nan);
+    return finish(lax::convert_element_type(result, a.dtype()), axes, options.keepdims);
   });
 }
 

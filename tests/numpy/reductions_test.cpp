@@ -70,6 +70,31 @@ TEST(Reductions, VarianceDividesByTheDegreesOfFreedom) {
                       {2.0 / 3, 2.0 / 3}, 1e-15);
 }
 
+// Their sums, and those of their squares, are beyond the range of f16; so is the number of a million elements.
+TEST(Reductions, MeansOf16BitFloatsStayInRange) {
+  const Array x = (tl::arange(1'000'000) % 100).astype(tl::f16) + 500;
+  for (const auto wrap : {false, true}) {
+    const auto of = [&](const auto& f) { return wrap ? tl::jit(f)(x) : f(x); };
+    const Array mean = of([](const Array& a) { return tl::mean(a); });
+    EXPECT_EQ(mean.dtype(), tl::f16);
+    EXPECT_EQ(mean.item<float>(), 549.5F);
+    expect_near<float>(of([](const Array& a) { return tl::var(a).astype(tl::f32); }), {}, {833.25F},
+                       0.001);
+    expect_near<float>(of([](const Array& a) { return tl::std_(a).astype(tl::f32); }), {}, {28.86F},
+                       0.02);
+  }
+  EXPECT_EQ(tl::grad(tl::mean)(x)(0).item<double>(),
+            tl::Array(1e-6).astype(tl::f16).item<double>());
+}
+
+// Their magnitudes would have to be known.
+TEST(Reductions, VarianceOfComplexNumbersIsRefused) {
+  const std::string text =
+      error_of<tl::NotImplementedError>([] { return tl::var(tl::zeros({3}, tl::c64)); });
+  EXPECT_THAT(text,
+              HasSubstr("var: the magnitudes of complex numbers are not available, got c64[3]"));
+}
+
 TEST(Reductions, LogsumexpIsStable) {
   expect_near<double>(tl::logsumexp(Array({-2.0, -0.5, 0.0, 0.5, 3.0})), {}, {3.155983910501031},
                       1e-15);
