@@ -10,7 +10,7 @@ using namespace families::formula;
 // clang-format off: a primitive is a paragraph
 /// neg(x) = -x; unsigned integers wrap.   d neg(x) = -dx
 const Primitive<> neg_p{"neg", [] { return unary(neg_p, {
-    .accepts = kReals,
+    .accepts = kNumbers,
     .impl = eager(Op::neg),
     .jvp = [](Array dx, Array, Array) { return -dx; },
     .transpose = [](Array ct) { return -ct; },
@@ -77,7 +77,7 @@ const Primitive<RoundParams> round_p{"round", [] { return unary(round_p, {
 
 /// add(x, y) = x + y; integers wrap.   d add(x, y) = dx + dy
 const Primitive<> add_p{"add", [] { return binary(add_p, {
-    .accepts = kReals,
+    .accepts = kNumbers,
     .impl = eager(Op::add),
     .jvp_x = [](Array dx, Array, Array, Array) { return dx; },
     .jvp_y = [](Array dy, Array, Array, Array) { return dy; },
@@ -90,7 +90,7 @@ const Primitive<> add_p{"add", [] { return binary(add_p, {
 /// sub(x, y) = x - y; integers wrap.   d sub(x, y) = dx - dy
 const Primitive<> sub_p{"sub", [] {
   auto rules = binary(sub_p, {
-      .accepts = kReals,
+      .accepts = kNumbers,
       .impl = eager(Op::sub),
       .jvp_x = [](Array dx, Array, Array, Array) { return dx; },
       .jvp_y = [](Array dy, Array, Array, Array) { return -dy; },
@@ -112,7 +112,7 @@ const Primitive<> sub_p{"sub", [] {
 
 /// mul(x, y) = x y; integers wrap.   d mul(x, y) = dx y + x dy
 const Primitive<> mul_p{"mul", [] { return binary(mul_p, {
-    .accepts = kReals,
+    .accepts = kNumbers,
     .impl = eager(Op::mul),
     .jvp_x = [](Array dx, Array, Array, Array y) { return dx * y; },
     .jvp_y = [](Array dy, Array, Array x, Array) { return x * dy; },
@@ -129,7 +129,7 @@ const Primitive<> mul_p{"mul", [] { return binary(mul_p, {
 /// div(x, y) = x / y; integers truncate, x / 0 has all bits set.
 /// d div(x, y) = dx / y - x dy / y^2
 const Primitive<> div_p{"div", [] { return binary(div_p, {
-    .accepts = kReals,
+    .accepts = kNumbers,
     .impl = eager(Op::div),
     .jvp_x = [](Array dx, Array, Array, Array y) { return dx / y; },
     .jvp_y = [](Array dy, Array, Array x, Array y) { return dy * (-x * lax::integer_pow(y, -2)); },

@@ -9,11 +9,11 @@ using namespace families;
 // clang-format off: a primitive is a paragraph
 /// eq(x, y): x = y
 const Primitive<> eq_p{"eq", [] { return comparison(eq_p, {
-    .accepts = kOrdered, .impl = eager(Op::eq), .lower = emit(Compare::eq)}); }};
+    .accepts = kAny, .impl = eager(Op::eq), .lower = emit(Compare::eq)}); }};
 
 /// ne(x, y): not x = y
 const Primitive<> ne_p{"ne", [] { return comparison(ne_p, {
-    .accepts = kOrdered, .impl = eager(Op::ne), .lower = emit(Compare::ne)}); }};
+    .accepts = kAny, .impl = eager(Op::ne), .lower = emit(Compare::ne)}); }};
 
 /// lt(x, y): x < y; false < true
 const Primitive<> lt_p{"lt", [] { return comparison(lt_p, {

@@ -37,7 +37,7 @@ const Primitive<> cbrt_p{"cbrt", [] { return unary(cbrt_p, {
 
 /// square(x) = x x.   d square(x) = 2 x dx
 const Primitive<> square_p{"square", [] { return unary(square_p, {
-    .accepts = kReals,
+    .accepts = kNumbers,
     .impl = eager(Op::square),
     .jvp = [](Array dx, Array, Array x) { return dx * (2 * x); },
     .lower = element([](Emitter& e, Scalar x) { return e.mul(x, x); }),
@@ -78,7 +78,7 @@ void check_exponent(const IntegerPowParams& p, const Aval& x) {
 /// integer_pow[y](x) = x^y, x^0 = 1.   d integer_pow[y](x) = y x^(y-1) dx
 const Primitive<IntegerPowParams> integer_pow_p{"integer_pow", [] {
   auto rules = unary(integer_pow_p, {
-      .accepts = kReals,
+      .accepts = kNumbers,
       .impl = [](const IntegerPowParams& p, const Aval& out, std::span<const Array> x) {
         check_exponent(p, out);
         return run_kernel(Op::integer_pow, out.dtype, out, x, &p.y);

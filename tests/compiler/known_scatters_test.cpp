@@ -79,7 +79,7 @@ TEST(KnownScatters, AreUpdatesOfAPart) {
     const std::string most = same_as_eager(AtKnown{true, {1, 0}}, x, all_but_one);
     const std::string few =
         same_as_eager(AtKnown{.adds = true, .place = {29}, .left_out = {0}}, x, row);
-    const bool sums = !is_complex(dtype);  // add takes no complex numbers yet
+    const bool sums = !is_complex(dtype);  // of those, two calls in the place of one
     EXPECT_THAT(most, HasSubstr(sums ? "= pad" : "= scatter_add")) << short_name(dtype);
     EXPECT_THAT(few, HasSubstr(sums ? "= dynamic_update_slice" : "= scatter_add"));
   }

@@ -64,6 +64,27 @@ Examples linear() {
 }
 const RuleExamples kLinear(linear);
 
+Examples complex_numbers() {
+  Examples all;
+  for (const auto& [dtype, order] : {std::pair{c128, 2}, std::pair{c64, 1}}) {
+    const CheckPrimitiveOptions options{.grads = {.order = order}};
+    const auto with = [&](std::vector<std::vector<int>> linear) {
+      return CheckPrimitiveOptions{.grads = options.grads, .linear = std::move(linear)};
+    };
+    const Array x = sample(dtype, {2, 3}), y = sample(dtype, {2, 3}, 1);
+    all.push_back(example(neg_p, {}, {x}, with({{0}})));
+    all.push_back(example(add_p, {}, {x, y}, with({{0}, {1}, {0, 1}})));
+    all.push_back(example(sub_p, {}, {x, y}, with({{0}, {1}, {0, 1}})));
+    all.push_back(example(mul_p, {}, {x, y}, with({{0}, {1}})));
+    all.push_back(example(div_p, {}, {x, y}, with({{0}})));
+    all.push_back(example(square_p, {}, {x}, options));
+    for (const int n : {-2, 0, 1, 3}) all.push_back(example(integer_pow_p, {n}, {x}, options));
+    for (const auto* p : {&eq_p, &ne_p}) all.push_back(example(*p, {}, {x, y}));
+  }
+  return all;
+}
+const RuleExamples kComplexNumbers(complex_numbers);
+
 Examples piecewise_constant() {
   Examples all;
   for (const DType dtype : {f32, f64}) {

@@ -228,6 +228,45 @@ TEST(ElementwiseValues, PowTakesIntegerExponents) {
   EXPECT_EQ(z.to_vector<double>(), (std::vector<double>{0.5, 1, -3.375}));
 }
 
+TEST(ElementwiseValues, OfComplexNumbersAgreeWithTheStandardLibrary) {
+  using C = std::complex<double>;
+  const Array x = sample(c128, {9}), y = sample(c128, {9}, 5);
+  const std::vector<C> a = complex_values(x), b = complex_values(y);
+  const struct {
+    Array got;
+    C (*want)(C a, C b);
+  } cases[] = {
+      {lax::neg(x), [](C a, C) { return -a; }},
+      {lax::add(x, y), [](C a, C b) { return a + b; }},
+      {lax::sub(x, y), [](C a, C b) { return a - b; }},
+      {lax::mul(x, y), [](C a, C b) { return a * b; }},
+      {lax::div(x, y), [](C a, C b) { return a / b; }},
+      {lax::square(x), [](C a, C) { return a * a; }},
+      {lax::integer_pow(x, 3), [](C a, C) { return a * a * a; }},
+      {lax::integer_pow(x, -2), [](C a, C) { return 1.0 / (a * a); }},
+      {lax::integer_pow(x, 0), [](C, C) { return C(1); }},
+  };
+  for (const auto& c : cases) {
+    const std::vector<C> got = complex_values(c.got);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      EXPECT_LT(std::abs(got[i] - c.want(a[i], b[i])), 1e-14 * std::abs(c.want(a[i], b[i])));
+  }
+  EXPECT_EQ(values(lax::eq(x, x)), std::vector<double>(9, 1));
+  EXPECT_EQ(values(lax::eq(x, lax::convert_element_type(x, f64).astype(c128))),
+            std::vector<double>(9, 0));
+  EXPECT_EQ(values(lax::ne(x, y)), std::vector<double>(9, 1));
+}
+
+// Their squares would overflow, or vanish.
+TEST(ElementwiseValues, OfQuotientsOfLargeAndSmallComplexNumbers) {
+  for (const double size : {1e300, 1e-300}) {
+    const double parts[] = {size, size, -size, 0, 0, 2 * size};
+    const Array x = Array::from_data(parts, c128, {3});
+    const std::vector<std::complex<double>> ones = complex_values(lax::div(x, x));
+    for (const auto& one : ones) EXPECT_EQ(one, 1.0) << size;
+  }
+}
+
 TEST(ElementwiseValues, OfEmptyArraysAreEmpty) {
   const Array empty(std::vector<double>{}, {0, 3});
   EXPECT_EQ(lax::exp(empty).shape(), (Shape{0, 3}));

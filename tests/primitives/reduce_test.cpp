@@ -55,6 +55,12 @@ TEST(ReduceSum, OfNegativeZerosInShortRowsAndLoops) {
   }
 }
 
+std::vector<double> magnitudes(const Array& z) {
+  std::vector<double> all;
+  for (const auto& v : complex_values(z)) all.push_back(std::abs(v));
+  return all;
+}
+
 struct Folding {
   const Primitive<AxesParams>* primitive;
   double start;
@@ -317,6 +323,44 @@ TEST(Products, HaveSecondDerivativesAtZeros) {
             (std::vector<double>{0, 1, 8, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0}));
 }
 
+// Along rows and columns, of a few numbers and of many.
+TEST(Products, OfComplexNumbersAreThoseOfTheStandardLibrary) {
+  for (const DType dtype : {c64, c128}) {
+    const double tolerance = dtype == c64 ? 1e-4 : 1e-12;
+    for (const auto& [rows, n] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {1, 3}, {4, 67}, {70, 5}}) {
+      // Of magnitudes about 1, so that no product leaves the range.
+      const Array z = sample(dtype, {rows, n});
+      const Array x =
+          lax::div(z, lax::convert_element_type(Array(magnitudes(z), z.shape()), dtype));
+      const auto numbers = complex_values(x);
+      const auto expect = [&](const Array& y, bool reverse, bool total, const std::string& what) {
+        const auto got = complex_values(y);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          std::complex<double> product = 1;
+          for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t at = r * n + (reverse ? n - 1 - i : i);
+            product *= numbers[static_cast<std::size_t>(at)];
+            if (!total || i == n - 1) {
+              const auto place = static_cast<std::size_t>(total ? r : at);
+              EXPECT_LT(std::abs(got[place] - product), tolerance) << what << " " << place;
+            }
+          }
+        }
+      };
+      const Array turned = lax::transpose(x, {1, 0});
+      expect(lax::reduce_prod(x, {1}), false, true, "rows");
+      expect(lax::reduce_prod(turned, {0}), false, true, "columns");
+      for (const bool reverse : {false, true}) {
+        expect(lax::cumprod(x, 1, reverse), reverse, false, "running rows");
+        expect(lax::transpose(lax::cumprod(turned, 0, reverse), {1, 0}), reverse, false,
+               "running columns");
+      }
+    }
+  }
+  EXPECT_EQ(complex_values(lax::reduce_prod(lax::full({0}, c64, 2), {0}))[0], 1.0);
+}
+
 const RuleExamples kReduceExamples([] {
   std::vector<Example> all;
   for (const auto* p : {&reduce_max_p, &reduce_min_p, &reduce_prod_p})
@@ -334,6 +378,12 @@ const RuleExamples kReduceExamples([] {
   for (const auto* p : {&argmax_p, &argmin_p}) {
     all.push_back(on(*p, {{1}, i32}, {2, 3}));
     all.push_back(on(*p, {{0}, i64}, {7}, u32));
+  }
+  for (const DType dtype : {c64, c128}) {
+    all.push_back(on(reduce_prod_p, {{1}}, {2, 3}, dtype));
+    if (dtype == c64) all.back().options.grads.order = 1;
+    all.push_back(on(cumprod_p, {0, dtype == c64}, {5, 2}, dtype));
+    if (dtype == c64) all.back().options.grads.order = 1;
   }
   for (const bool reverse : {false, true}) {
     for (const auto* p : {&cumprod_p, &cummax_p, &cummin_p})

@@ -87,18 +87,18 @@ std::string missing(const char* rule, const Example& e) {
   return std::string(rule) + " for '" + std::string(e.primitive->name()) + "' not implemented";
 }
 
-std::vector<std::size_t> float_places(const Arrays& x) {
+std::vector<std::size_t> inexact_places(const Arrays& x) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (is_float(x[i].dtype())) places.push_back(i);
+    if (is_inexact(x[i].dtype())) places.push_back(i);
   }
   return places;
 }
 
-/// Ones for the floats. For the others there is nothing: they have no tangents.
-Arrays float_ones(const Arrays& x) {
+/// Ones for floats and complex numbers. For the others there is nothing: they have no tangents.
+Arrays inexact_ones(const Arrays& x) {
   Arrays ones(x.size());
-  for (const std::size_t i : float_places(x)) ones[i] = lax::ones_like(x[i]);
+  for (const std::size_t i : inexact_places(x)) ones[i] = lax::ones_like(x[i]);
   return ones;
 }
 
@@ -121,8 +121,8 @@ void expect_no_derivative(const Example& e) {
   const auto push = [&](const Arrays& tangents) {
     return detail::jvp_arrays(function_of(e), e.args(), tangents, {});
   };
-  if (!float_places(e.args()).empty()) {
-    EXPECT_THAT(message_of<NotImplementedError>([&] { push(float_ones(e.args())); }),
+  if (!inexact_places(e.args()).empty()) {
+    EXPECT_THAT(message_of<NotImplementedError>([&] { push(inexact_ones(e.args())); }),
                 HasSubstr(missing("Differentiation rule", e)));
     return;
   }
@@ -141,10 +141,10 @@ void expect_no_derivative(const Example& e) {
 
 /// Reverse mode never meets it, as no tangent program holds it. As a linear function of its floats it
 /// is asked for the rule, which, where it is derived from an `ops` lowering, meets what is not linear
-/// there. A cotangent of a result that is no float is refused before.
+/// there. A cotangent of a result without tangents is refused before.
 void expect_no_transpose(const Example& e) {
-  const auto places = float_places(e.args());
-  const Arrays y = e.eval(e.args()), ct = float_ones(y);
+  const auto places = inexact_places(e.args());
+  const Arrays y = e.eval(e.args()), ct = inexact_ones(y);
   if (places.empty() || e.primitive->has_rule("jvp")) {
     const auto lin = detail::linearize_arrays(function_of(e), e.args(), "test");
     EXPECT_FALSE(uses(lin.map.jaxpr(), *e.primitive)) << lin.map.jaxpr();
@@ -158,7 +158,7 @@ void expect_no_transpose(const Example& e) {
   std::vector<Aval> linear;
   for (const std::size_t i : places) linear.push_back(e.args()[i].aval());
   const detail::LinearMap map = detail::linear_map_of(of_floats, linear);
-  const bool asked = !places.empty() && !float_places(y).empty();
+  const bool asked = !places.empty() && !inexact_places(y).empty();
   if (asked && e.primitive->has_rule("transpose")) {
     EXPECT_THAT(message_of([&] { map.transpose(ct); }), HasSubstr("cannot be transposed"));
   } else if (asked) {
@@ -166,7 +166,7 @@ void expect_no_transpose(const Example& e) {
                 HasSubstr(missing("Transpose rule (for reverse-mode differentiation)", e)));
   }
   for (std::size_t i = 0; i < y.size(); ++i) {
-    if (is_float(y[i].dtype())) continue;
+    if (is_inexact(y[i].dtype())) continue;
     Arrays impossible = ct;
     impossible[i] = lax::ones_like(y[i]);
     EXPECT_THAT(message_of<TypeError>([&] { map.transpose(impossible); }),

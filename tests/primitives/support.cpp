@@ -13,6 +13,13 @@ Array make(DType dtype, const Shape& shape, const std::vector<double>& values) {
 }
 
 Array sample(DType dtype, const Shape& shape, int seed) {
+  if (is_complex(dtype)) {
+    const std::vector<double> re = values(f64_sample(shape, seed)),
+                              im = values(f64_sample(shape, seed + 17));
+    std::vector<double> parts;
+    for (std::size_t i = 0; i < re.size(); ++i) parts.insert(parts.end(), {re[i], im[i]});
+    return lax::convert_element_type(Array::from_data(parts.data(), c128, shape), dtype);
+  }
   const auto n = static_cast<std::size_t>(shape.num_elements());
   std::vector<double> v(n);
   std::iota(v.begin(), v.end(), 0.0);
@@ -28,6 +35,11 @@ Array sample(DType dtype, const Shape& shape, int seed) {
 }
 
 std::vector<double> values(const Array& x) { return x.to_vector<double>(); }
+std::vector<std::complex<double>> complex_values(const Array& x) {
+  std::vector<std::complex<double>> z;
+  for (const Complex128 v : x.to_vector<Complex128>()) z.emplace_back(v.re, v.im);
+  return z;
+}
 
 void for_all(const Shape& shape, const std::function<void(const Shape&)>& f) {
   for (std::int64_t i = 0; i < shape.num_elements(); ++i) {

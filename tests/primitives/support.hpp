@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <complex>
 #include <functional>
 #include <map>
 #include <string>
@@ -23,11 +24,12 @@ using ::testing::HasSubstr;
 // ---- arrays ------------------------------------------------------------------------------------
 /// An array of any dtype with the given values, row-major.
 Array make(DType dtype, const Shape& shape, const std::vector<double>& values);
-/// Distinct values without pattern, between -2 and 2 (integers: 0, 1, 2, ... shuffled); another set
-/// for each `seed`.
+/// Distinct values without pattern, between -2 and 2 (integers: 0, 1, 2, ... shuffled; complex numbers: of
+/// such parts); another set for each `seed`.
 Array sample(DType dtype, const Shape& shape, int seed = 0);
 inline Array f64_sample(const Shape& shape, int seed = 0) { return sample(f64, shape, seed); }
 std::vector<double> values(const Array& x);
+std::vector<std::complex<double>> complex_values(const Array& x);
 
 /// Visits all indices of a shape.
 void for_all(const Shape& shape, const std::function<void(const Shape&)>& f);

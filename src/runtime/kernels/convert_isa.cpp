@@ -35,9 +35,6 @@ TELAMON_INLINE double whole_to_odd(Int x) {
 
 // ---- One element
 
-template <class T> constexpr bool kIsComplex =
-    std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
-
 template <class Int, class Float>
 TELAMON_INLINE Int saturate(Float x) {
   constexpr Float kAbove =

@@ -17,6 +17,7 @@ struct Neg {
   template <class T>
   TELAMON_INLINE static T apply(T x) {
     if constexpr (kIsFloat<T>) return -x;
+    else if constexpr (kIsComplex<T>) return {-x.re, -x.im};
     else return static_cast<T>(0 - static_cast<Wrapping<T>>(x));
   }
 };
@@ -109,13 +110,26 @@ struct Sub {
   template <class T>
   TELAMON_INLINE static T apply(T a, T b) {
     if constexpr (kIsFloat<T>) return a - b;
+    else if constexpr (kIsComplex<T>) return {a.re - b.re, a.im - b.im};
     else return static_cast<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
   }
 };
+/// By the larger part of the divisor, so that no square overflows (Smith 1962).
+template <class T>
+TELAMON_INLINE T complex_quotient(T a, T b) {
+  const bool turned = Abs::apply(b.re) < Abs::apply(b.im);  // both by i: (a / i) / (b / i)
+  if (turned) {
+    a = {a.im, -a.re};
+    b = {b.im, -b.re};
+  }
+  const auto ratio = b.im / b.re, divisor = b.re + b.im * ratio;
+  return {(a.re + a.im * ratio) / divisor, (a.im - a.re * ratio) / divisor};
+}
 struct Div {
   template <class T>
   TELAMON_INLINE static T apply(T a, T b) {
     if constexpr (kIsFloat<T>) return a / b;
+    else if constexpr (kIsComplex<T>) return complex_quotient(a, b);
     else if (b == 0) return static_cast<T>(~T(0));
     else if (std::is_signed_v<T> && b == static_cast<T>(-1)) return Neg::apply(a);
     else return static_cast<T>(a / b);
@@ -185,10 +199,18 @@ struct NextAfter {
 };
 
 struct Eq {
-  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a == b; }
+  template <class T>
+  TELAMON_INLINE static std::uint8_t apply(T a, T b) {
+    if constexpr (kIsComplex<T>) return a.re == b.re && a.im == b.im;
+    else return a == b;
+  }
 };
 struct Ne {
-  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a != b; }
+  template <class T>
+  TELAMON_INLINE static std::uint8_t apply(T a, T b) {
+    if constexpr (kIsComplex<T>) return a.re != b.re || a.im != b.im;
+    else return a != b;
+  }
 };
 struct Lt {
   template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a < b; }
@@ -361,6 +383,17 @@ struct Table {
     compare<Total<Lt>, Ts...>(Op::lt_to);
     compare<Total<Le>, Ts...>(Op::le_to);
   }
+  template <class... Ts> constexpr void complex_numbers() {
+    one<Neg, Ts...>(Op::neg);
+    one<Square, Ts...>(Op::square);
+    ((at(Op::integer_pow, dtype_of<Ts>) = integer_pow<Ts>), ...);
+    two<Add, Ts...>(Op::add);
+    two<Sub, Ts...>(Op::sub);
+    two<Mul, Ts...>(Op::mul);
+    two<Div, Ts...>(Op::div);
+    compare<Eq, Ts...>(Op::eq);
+    compare<Ne, Ts...>(Op::ne);
+  }
   /// Bool is a byte of 0 or 1: add and max are or, mul and min are and.
   constexpr void booleans() {
     using U = std::uint8_t;
@@ -418,6 +451,7 @@ struct Table {
     numbers<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, float,
             double>();
     integers<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>();
+    complex_numbers<Complex64, Complex128>();
     floats<float, double>();
     booleans();
     moves();

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "runtime/math/simd.hpp"
+#include "telamon/dtype.hpp"
 
 // The result may be an operand, element on element: no iteration depends on another.
 #if defined(__clang__)
@@ -82,12 +83,15 @@ TELAMON_INLINE To bits_as(From x) {
 }
 
 template <class T> constexpr bool kIsFloat = std::is_floating_point_v<T>;
+template <class T> constexpr bool kIsComplex =
+    std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
 template <class T> constexpr int kWidth = static_cast<int>(8 * sizeof(T));
 
 struct Add {
   template <class T>
   TELAMON_INLINE static T apply(T a, T b) {
     if constexpr (kIsFloat<T>) return a + b;
+    else if constexpr (kIsComplex<T>) return {a.re + b.re, a.im + b.im};
     else return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
   }
 };
@@ -95,6 +99,7 @@ struct Mul {
   template <class T>
   TELAMON_INLINE static T apply(T a, T b) {
     if constexpr (kIsFloat<T>) return a * b;
+    else if constexpr (kIsComplex<T>) return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
     else return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };

@@ -83,9 +83,27 @@ T reduce_range(const T* x, std::int64_t n) {
   return F::apply(reduce_range<F, T>(x, half), reduce_range<F, T>(x + half, n - half));
 }
 
+/// Complex numbers, whose parts a register would have to take apart: four results side by side.
+template <class F, class T>
+T reduce_complex(const T* x, std::int64_t n) {
+  constexpr int kParts = 4;
+  T parts[kParts];
+  const int count = n < kParts ? static_cast<int>(n) : kParts;
+  for (int j = 0; j < count; ++j) parts[j] = x[j];
+  std::int64_t i = count;
+  for (; i + kParts <= n; i += kParts) {
+    for (int j = 0; j < kParts; ++j) parts[j] = F::apply(parts[j], x[i + j]);
+  }
+  for (int j = 0; i < n; ++i, ++j) parts[j] = F::apply(parts[j], x[i]);
+  for (int j = 1; j < count; ++j) parts[0] = F::apply(parts[0], parts[j]);
+  return parts[0];
+}
+
 template <class F, class T>
 void reduce_run(std::int64_t n, const char* in, char* out) {
-  *reinterpret_cast<T*>(out) = reduce_range<F, T>(reinterpret_cast<const T*>(in), n);
+  const T* x = reinterpret_cast<const T*>(in);
+  if constexpr (kIsComplex<T>) *reinterpret_cast<T*>(out) = reduce_complex<F, T>(x, n);
+  else *reinterpret_cast<T*>(out) = reduce_range<F, T>(x, n);
 }
 
 template <class V, class T>
@@ -213,7 +231,7 @@ template <class F, class T>
 void scan_run(std::int64_t lines, std::int64_t n, const char* in, char* out, bool reverse) {
   const T* x = reinterpret_cast<const T*>(in);
   T* y = reinterpret_cast<T*>(out);
-  if constexpr (sizeof(T) >= 4) {
+  if constexpr (sizeof(T) >= 4 && !kIsComplex<T>) {
     for (std::int64_t i = 0; n >= kLongLine && i < lines; ++i) {
       if (reverse) scan_long_line<F, true, T>(n, x + i * n, y + i * n);
       else scan_long_line<F, false, T>(n, x + i * n, y + i * n);
@@ -398,6 +416,8 @@ struct ReduceTable {
     integer<std::uint64_t>();
     number<float>();
     number<double>();
+    put<Mul, Complex64>(ReduceOp::prod);  // sums are those of the parts
+    put<Mul, Complex128>(ReduceOp::prod);
     boolean();
   }
 };
