@@ -51,6 +51,8 @@ Arrays evaluate(const SliceParams& p, std::span<const Array> x) {
 
 /// Back in place: zeros before, behind and, for strides, between.
 Array transpose(const SliceParams& p, const Array& ct, const Aval& x) {
+  if (x.size() == 0)
+    return lax::full(x.shape, ct.dtype(), 0);  // of any length, unlike what pad makes
   std::vector<std::array<std::int64_t, 3>> config;
   for (std::size_t i = 0; i < x.shape.size(); ++i) {
     const std::int64_t n = ct.shape()[i], stride = stride_of(p, i);

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "support.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/jit.hpp"
 
 namespace telamon_test {
 namespace {
@@ -349,6 +351,17 @@ TEST(Pad, OfWidthsBeyondAnyArrayIsAnErrorAndDoesNotOverflow) {
   // Cropped to nothing and padded again: only the value is left.
   const std::int64_t far = std::int64_t{1} << 59;
   EXPECT_EQ(pad_p.bind({{{-far, far, 0}}}, {x, zero})[0].shape(), Shape{3});
+}
+
+// The zeros around it would be more than pad adds.
+TEST(Slice, OfNothingIsDifferentiatedInAnyLength) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 61;
+  const auto f = [](const Array& x) {
+    return lax::reduce_sum(lax::slice(x, {1, 0}, {3, 0}), {0, 1});
+  };
+  const Array x = lax::full({kLong, 0}, f32, 1);
+  EXPECT_EQ(grad(f)(x).shape(), (Shape{kLong, 0}));
+  EXPECT_EQ(jit(grad(f))(x).shape(), (Shape{kLong, 0}));
 }
 
 TEST(Slice, TakesStridesOfAnyLength) {
