@@ -8,6 +8,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
+#include "compiler/plan/turns.hpp"
 #include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -246,7 +247,7 @@ class CellEmitter {
     const bool is_short = of_all(work) <= kUnrolledWork &&
                           of_all(loop.work) <= kUnrolledOperations &&
                           of_all(pieces(p, loop.programs[0])) <= kUnrolledPieces;
-    return is_short ? p.length : std::min(p.unroll, p.length);
+    return is_short ? p.length : trips_of_turn(p);
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();

@@ -7,6 +7,7 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/sums.hpp"
 #include "compiler/plan/cells.hpp"
+#include "compiler/plan/turns.hpp"
 #include "compiler/plan/updates.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -132,7 +133,7 @@ class Preparer {
   // so in place.
   static bool no_loop(const Eqn& e) {
     const auto& p = e.params.as<ScanParams>();
-    return p.length > 0 && p.unroll >= p.length && p.unroll > 1 &&
+    return p.length > 0 && p.unroll > 1 && trips_of_turn(p) == p.length &&
            carried_updates(p.jaxpr, static_cast<std::size_t>(p.num_consts),
                            static_cast<std::size_t>(p.num_carry), {})
                .chains.empty();

@@ -9,9 +9,17 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+// Code for more takes seconds and more (LLVM's time grows faster than its work), and no longer fits into the first cache.
+constexpr std::int64_t kMostEquations = 2000;
+
+std::int64_t trips_of_turn(const ScanParams& p) {
+  const std::int64_t equations = std::max<std::int64_t>(count_eqns(p.jaxpr), 1);
+  const std::int64_t most = std::min(p.length, kMostEquations / equations);
+  return std::clamp<std::int64_t>(p.unroll, 1, std::max<std::int64_t>(most, 1));
+}
+
 Turns turns_of(const ScanParams& p) {
-  const std::int64_t copies =
-      std::clamp<std::int64_t>(p.unroll, 1, std::max<std::int64_t>(p.length, 1));
+  const std::int64_t copies = trips_of_turn(p);
   return {copies, p.length / copies, p.length % copies};
 }
 

@@ -9,6 +9,10 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// How many trips a turn takes: as many as `unroll` asks for, but no more than there are, nor more equations than pay for
+/// being compiled.
+std::int64_t trips_of_turn(const ScanParams& p);
+
 /// length = copies * count + rest
 struct Turns {
   std::int64_t copies, count, rest;
