@@ -142,27 +142,23 @@ class TELAMON_API Array {
   template <class T>
     requires std::is_arithmetic_v<T>
   Array(T value) : Array(detail::make_scalar(detail::ScalarValue::of(value), true)) {}
-  /// A vector, matrix or rank-3 array of the C++ type: `Array({1.0f, 2.0f})` is f32[2].
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  /// A vector, matrix or rank-3 array of the C++ type: `Array({1.0f, 2.0f})` is f32[2], and
+  /// of std::complex<float> it is c64.
+  template <ElementType T>
   explicit Array(std::initializer_list<T> values) : Array(from_list(values)) {}
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <ElementType T>
   explicit Array(std::initializer_list<std::initializer_list<T>> rows,
                  detail::Caller where = detail::Caller::current())
       : Array(nested(rows, where)) {}
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <ElementType T>
   explicit Array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks,
                  detail::Caller where = detail::Caller::current())
       : Array(nested3(blocks, where)) {}
   /// Copies `values` (row-major) into an array of the given shape (default: a vector).
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <ElementType T>
   explicit Array(const std::vector<T>& values)
       : Array(values, {static_cast<std::int64_t>(values.size())}) {}
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <ElementType T>
   Array(const std::vector<T>& values, Shape shape, detail::Caller where = detail::Caller::current())
       : Array(from_vector(values, std::move(shape), where)) {}
   /// Copies `shape.num_elements()` elements of `dtype` from `data`. Bytes that are not 0 are true bools.

@@ -1,6 +1,7 @@
 // Element types: names, sizes, kinds, and the promotion lattice.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
@@ -127,7 +128,25 @@ struct DTypeOf<T> {
                                                         : sizeof(T) == 4 ? DType::u32
                                                                          : DType::u64);
 };
+namespace detail {
+/// Complex numbers of other libraries, of the two parts alone: std::complex, whose header this one does without.
+template <class T, class Part>
+concept ComplexOf =
+    sizeof(T) == 2 * sizeof(Part) && std::is_trivially_copyable_v<T> && requires(const T z) {
+      { z.real() } -> std::same_as<Part>;
+      { z.imag() } -> std::same_as<Part>;
+    };
+}  // namespace detail
+template <detail::ComplexOf<float> T> struct DTypeOf<T> {
+  static constexpr DType value = DType::c64;
+};
+template <detail::ComplexOf<double> T> struct DTypeOf<T> {
+  static constexpr DType value = DType::c128;
+};
 template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
+/// What an array can be made of: bool, numbers, the 16-bit floats, complex numbers (std::complex too).
+template <class T>
+concept ElementType = requires { DTypeOf<T>::value; };
 
 inline constexpr DType bool_ = DType::bool_, boolean = DType::bool_, i8 = DType::i8,
                        i16 = DType::i16, i32 = DType::i32, i64 = DType::i64, u8 = DType::u8,

@@ -299,14 +299,12 @@ TELAMON_API Array array_of(const Array& values, std::optional<DType> dtype, Sour
 }
 /// array({1.0, 2.0}) is f64[2]; array({1, 2}, f32) is f32[2]. TypeError where an integer does not fit the
 /// dtype.
-template <class T>
-  requires std::is_arithmetic_v<T>
+template <ElementType T>
 Array array(std::initializer_list<T> values, std::optional<DType> dtype = none,
             SourceLocation where = SourceLocation::current()) {
   return detail::array_of(Array(values), dtype, where);
 }
-template <class T>
-  requires std::is_arithmetic_v<T>
+template <ElementType T>
 Array array(const std::vector<T>& values, std::optional<DType> dtype = none,
             SourceLocation where = SourceLocation::current()) {
   return detail::array_of(Array(values), dtype, where);
@@ -376,6 +374,8 @@ struct NormOptions {
 /// The vector norm along one axis, the matrix norm of two (the orders 1, -1, inf and -inf), or over
 /// all elements when no order is given.
 TELAMON_API Array norm(const Operand& x, const NormOptions& options = {});
+/// Not of integers alone: norm(x, {0, 1}) would be of the order 0, along axis 1. It is {.axes = {0, 1}}.
+template <std::integral T> Array norm(const Operand& x, std::initializer_list<T> axes) = delete;
 
 // ---- neural networks ---------------------------------------------------------------------------
 TELAMON_API Array relu(const Operand& x);  ///< its derivative at 0 is 0

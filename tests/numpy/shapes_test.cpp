@@ -1,4 +1,6 @@
 // Functions that move, join, cut, repeat and create elements.
+#include <complex>
+
 #include "numpy/expect.hpp"
 #include "support/errors.hpp"
 #include "telamon/check.hpp"
@@ -7,6 +9,7 @@ namespace telamon_test {
 namespace {
 
 using testing::HasSubstr;
+using namespace std::complex_literals;
 
 Array counting(const Shape& shape) {
   return tl::arange(static_cast<int>(shape.num_elements())).reshape(shape);
@@ -134,6 +137,21 @@ TEST(Creation, HasTheDefaultDtypes) {
   expect_array<float>(tl::array({1, 2}, tl::f32), {2}, {1, 2});
   expect_array<double>(tl::ones({2}, tl::f64), {2}, {1, 1});
   expect_array<int>(tl::array(std::vector<int>{4, 5}), {2}, {4, 5});
+}
+
+TEST(Creation, TakesNumbersOfEveryElementType) {
+  using C = std::complex<float>;
+  const Array z = tl::array({C(1, 2), C(3, -1)});
+  EXPECT_EQ(z.aval().to_string(), "c64[2]");
+  EXPECT_EQ(z.to_vector<C>(), (std::vector<C>{{1, 2}, {3, -1}}));
+  EXPECT_EQ(tl::prod(z).item<C>(), C(5, 5));
+  EXPECT_EQ(tl::array({C(1, 2)}, tl::c128).item<std::complex<double>>(), 1.0 + 2.0i);
+  EXPECT_EQ(tl::array(std::vector{1.0 + 2.0i}).dtype(), tl::c128);
+  EXPECT_EQ(Array({{C(1), C(2)}, {C(3), C(4)}}).aval().to_string(), "c64[2,2]");
+  EXPECT_EQ(Array(std::vector<C>(6), {3, 2}).aval().to_string(), "c64[3,2]");
+  EXPECT_EQ(Array({tl::Complex64{1, 2}}).item<C>(), C(1, 2));
+  EXPECT_EQ(Array({tl::Half{0x3c00}, tl::Half{0x4000}}).to_vector<double>(),
+            (std::vector<double>{1, 2}));
 }
 
 TEST(Creation, OfTheLikenessOfAnArray) {
