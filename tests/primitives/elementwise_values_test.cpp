@@ -257,7 +257,7 @@ TEST(ElementwiseValues, OfComplexNumbersAgreeWithTheStandardLibrary) {
   EXPECT_EQ(values(lax::ne(x, y)), std::vector<double>(9, 1));
 }
 
-// Their squares would overflow, or vanish.
+// Their squares would overflow, or vanish. By 0 they are infinite.
 TEST(ElementwiseValues, OfQuotientsOfLargeAndSmallComplexNumbers) {
   for (const double size : {1e300, 1e-300}) {
     const double parts[] = {size, size, -size, 0, 0, 2 * size};
@@ -265,6 +265,9 @@ TEST(ElementwiseValues, OfQuotientsOfLargeAndSmallComplexNumbers) {
     const std::vector<std::complex<double>> ones = complex_values(lax::div(x, x));
     for (const auto& one : ones) EXPECT_EQ(one, 1.0) << size;
   }
+  const Array x = sample(c128, {3});
+  for (const auto& q : complex_values(lax::div(x, lax::zeros_like(x))))
+    EXPECT_TRUE(std::isinf(q.real()) && std::isinf(q.imag())) << q;
 }
 
 TEST(ElementwiseValues, OfEmptyArraysAreEmpty) {

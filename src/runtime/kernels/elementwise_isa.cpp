@@ -122,7 +122,7 @@ TELAMON_INLINE T complex_quotient(T a, T b) {
     a = {a.im, -a.re};
     b = {b.im, -b.re};
   }
-  const auto ratio = b.im / b.re, divisor = b.re + b.im * ratio;
+  const auto ratio = b.re == 0 ? 0 : b.im / b.re, divisor = b.re + b.im * ratio;  // by 0: infinite
   return {(a.re + a.im * ratio) / divisor, (a.im - a.re * ratio) / divisor};
 }
 struct Div {
