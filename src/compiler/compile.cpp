@@ -30,6 +30,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/side_file.hpp"
+#include "jaxpr/rewrite.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
 #include "telamon/detail/text.hpp"
@@ -41,11 +42,6 @@ namespace {
 
 constexpr const char *kSwitchedOff = "TELAMON_DISABLE leaves it out",
                      *kSmall = "the program has no large arrays";
-
-bool has_regions(const Jaxpr& jaxpr) {
-  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
-                     [](const Eqn& e) { return e.params.has_jaxprs(); });
-}
 
 /// One compilation: its switches, times and dumps.
 class Compilation {
@@ -383,7 +379,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("mirrored_sums", jaxpr, fold_mirrored_sums);
   // 4. Loops that go together become one, write down only what cannot be computed again, and compute
   // only what changes from trip to trip.
-  if (c.wants({"join_loops", "residuals", "loops", "conditions"}, has_regions(jaxpr),
+  if (c.wants({"join_loops", "residuals", "loops", "conditions"}, detail::has_regions(jaxpr),
               "the program has no loops, branches or calls")) {
     c.run("join_loops", jaxpr, join_loops);
     c.run("residuals", jaxpr, recompute_residuals);

@@ -7,6 +7,7 @@
 #include "compiler/executable/program_store.hpp"
 #include "core/element.hpp"
 #include "core/trace.hpp"
+#include "jaxpr/rewrite.hpp"
 #include "runtime/native_forms.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
@@ -174,13 +175,9 @@ bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn) {
 }
 
 bool has_large_values(const Jaxpr& jaxpr) {
-  const std::vector<Eqn>& eqns = jaxpr.eqns();
-  return std::any_of(jaxpr.avals().begin(), jaxpr.avals().end(), is_large) ||
-         std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
-           if (!e.params.has_jaxprs()) return false;
-           const std::vector<Jaxpr> inside = e.params.jaxprs();
-           return std::any_of(inside.begin(), inside.end(), has_large_values);
-         });
+  return detail::any_program(jaxpr, [](const Jaxpr& j) {
+    return std::any_of(j.avals().begin(), j.avals().end(), is_large);
+  });
 }
 
 int element_cost(const Eqn& eqn) {

@@ -1,6 +1,7 @@
 // What passes over jaxprs share.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -64,6 +65,21 @@ inline Jaxpr map_regions(const Jaxpr& jaxpr, const std::function<Jaxpr(const Jax
   std::vector<Eqn> eqns = jaxpr.eqns();
   for (Eqn& e : eqns) e.params = map_jaxprs(e.params, pass, changed);
   return changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr;
+}
+
+/// Whether an equation has programs of its own: loops and branches, most often.
+inline bool has_regions(const Jaxpr& jaxpr) {
+  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
+                     [](const Eqn& e) { return e.params.has_jaxprs(); });
+}
+/// Whether that holds for the program, or for one of those within it.
+template <class Holds> bool any_program(const Jaxpr& jaxpr, const Holds& holds) {
+  if (holds(jaxpr)) return true;
+  for (const Eqn& e : jaxpr.eqns()) {
+    for (const Jaxpr& inside : e.params.jaxprs())
+      if (any_program(inside, holds)) return true;
+  }
+  return false;
 }
 
 /// What is left of an equation of whose results only some are used.

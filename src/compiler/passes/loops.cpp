@@ -326,9 +326,7 @@ class Preparer {
 }  // namespace
 
 Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options) {
-  const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
-                               [](const Eqn& e) { return e.params.has_jaxprs(); });
-  return any ? Preparer(options).run(jaxpr) : jaxpr;
+  return detail::has_regions(jaxpr) ? Preparer(options).run(jaxpr) : jaxpr;
 }
 
 }  // namespace compiler

@@ -365,12 +365,8 @@ class MirroredSums {
 }  // namespace
 
 bool sums_over_pairs(const Jaxpr& jaxpr) {
-  if (!MirroredSums(jaxpr).summed_pairs().empty()) return true;
-  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& e) {
-    if (!e.params.has_jaxprs()) return false;
-    const std::vector<Jaxpr> inner = e.params.jaxprs();
-    return std::any_of(inner.begin(), inner.end(), sums_over_pairs);
-  });
+  return detail::any_program(
+      jaxpr, [](const Jaxpr& j) { return !MirroredSums(j).summed_pairs().empty(); });
 }
 
 Jaxpr fold_mirrored_sums(const Jaxpr& jaxpr) {

@@ -182,9 +182,7 @@ class Reorder {
   Jaxpr run() {
     choose();
     bool changed = !vanish_.empty();
-    const auto has_inner = [](const Eqn& eqn) { return eqn.params.has_jaxprs(); };
-    if (!changed && std::none_of(jaxpr_.eqns().begin(), jaxpr_.eqns().end(), has_inner))
-      return jaxpr_;
+    if (!changed && !detail::has_regions(jaxpr_)) return jaxpr_;
     for (const Aval& aval : jaxpr_.in_avals()) renamed_.push(Atom::var(b_.add_input(aval)));
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];

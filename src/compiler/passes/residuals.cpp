@@ -361,9 +361,7 @@ class Residuals {
 }  // namespace
 
 Jaxpr recompute_residuals(const Jaxpr& jaxpr) {
-  const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
-                               [](const Eqn& e) { return e.params.has_jaxprs(); });
-  return any ? Residuals(jaxpr).run() : jaxpr;
+  return detail::has_regions(jaxpr) ? Residuals(jaxpr).run() : jaxpr;
 }
 
 }  // namespace compiler

@@ -176,15 +176,10 @@ class Widener {
 }  // namespace
 
 bool has_small_floats(const Jaxpr& jaxpr) {
-  const auto small = [&](Var v) { return detail::is_small_float(jaxpr.aval(v).dtype); };
-  for (Var v = 0; v < jaxpr.num_vars(); ++v)
-    if (small(v)) return true;
-  for (const Eqn& e : jaxpr.eqns()) {
-    if (!e.params.has_jaxprs()) continue;
-    const std::vector<Jaxpr> inside = e.params.jaxprs();
-    if (std::any_of(inside.begin(), inside.end(), has_small_floats)) return true;
-  }
-  return false;
+  const auto is_small = [](const Aval& a) { return detail::is_small_float(a.dtype); };
+  return detail::any_program(jaxpr, [&](const Jaxpr& j) {
+    return std::any_of(j.avals().begin(), j.avals().end(), is_small);
+  });
 }
 
 Jaxpr widen_small_floats(const Jaxpr& jaxpr) {

@@ -101,10 +101,8 @@ Atom stacked(detail::JaxprBuilder& b, Atoms parts, const Aval& indices) {
 }  // namespace
 
 bool has_scatters(const Jaxpr& jaxpr) {
-  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& e) {
-    if (!e.params.has_jaxprs()) return is_scatter(e);
-    const std::vector<Jaxpr> inside = e.params.jaxprs();
-    return std::any_of(inside.begin(), inside.end(), has_scatters);
+  return detail::any_program(jaxpr, [](const Jaxpr& j) {
+    return std::any_of(j.eqns().begin(), j.eqns().end(), is_scatter);
   });
 }
 
