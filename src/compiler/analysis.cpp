@@ -8,6 +8,7 @@
 #include "compiler/executable/executable.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
+#include "jaxpr/rewrite.hpp"
 #include "runtime/kernels/gemm.hpp"
 #include "runtime/kernels/sort.hpp"
 #include "runtime/thread_pool.hpp"
@@ -150,10 +151,9 @@ std::int64_t scratch_of(const Jaxpr& jaxpr) {
       }
     }
     if (eqn.primitive != &sort_p) continue;
-    std::vector<Aval> operands;
-    for (const Atom& a : eqn.inputs) operands.push_back(jaxpr.aval(a));
     const auto axis = static_cast<int>(eqn.params.as<SortParams>().dimension);
-    most = std::max(most, kernels::sort_scratch(operands, axis, runtime::num_threads()));
+    most = std::max(most, kernels::sort_scratch(detail::avals_of(jaxpr, eqn.inputs), axis,
+                                                runtime::num_threads()));
   }
   return most;
 }

@@ -132,9 +132,7 @@ bool weaves(const Params& params, const Avals& parts, const Aval& out) {
 }
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &concatenate_p || eqn.inputs.size() > kMostWoven) return false;
-  Avals parts;
-  for (const Atom& a : eqn.inputs) parts.push_back(jaxpr.aval(a));
-  return weaves(eqn.params, parts, jaxpr.aval(eqn.outputs[0]));
+  return weaves(eqn.params, detail::avals_of(jaxpr, eqn.inputs), jaxpr.aval(eqn.outputs[0]));
 }
 
 bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {

@@ -171,7 +171,7 @@ class Accumulation {
     for (auto eqn = body_.eqns().rbegin(); eqn != body_.eqns().rend(); ++eqn) plan(*eqn);
     if (!changed_) return body_;
     detail::Renaming renamed(body_);
-    for (const Aval& aval : body_.in_avals()) renamed.push(Atom::var(builder_.add_input(aval)));
+    renamed.push_inputs(builder_);
     for (const Eqn& eqn : body_.eqns()) emit(eqn, renamed);
     return builder_.build(renamed(body_.outs())).jaxpr;
   }

@@ -72,7 +72,7 @@ detail::VjpForward RuleSet::fwd(int number, bool inside) const {
 Jaxpr RuleSet::resolved(const Jaxpr& jaxpr) const {
   detail::JaxprBuilder builder;
   detail::Renaming rename(jaxpr);
-  for (const Aval& aval : jaxpr.in_avals()) rename.push(Atom::var(builder.add_input(aval)));
+  rename.push_inputs(builder);
   bool changed = false;
   for (const Eqn& eqn : jaxpr.eqns()) {
     Params params = detail::map_jaxprs(
@@ -92,8 +92,7 @@ Jaxpr RuleSet::resolved(const Jaxpr& jaxpr) const {
         changed = true;
       }
     }
-    rename.push(builder.add_eqn(*eqn.primitive, std::move(params), rename(eqn.inputs),
-                                rename.out_avals(eqn), eqn.effect, eqn.where));
+    rename.push_eqn(builder, eqn, std::move(params));
   }
   if (!changed) return jaxpr;
   return builder.build(rename(jaxpr.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;

@@ -33,7 +33,7 @@ Jaxpr eliminate_common_subexpressions(const Jaxpr& jaxpr) {
   return detail::naming_lack_of_memory("eliminate_common_subexpressions", [&] {
     detail::JaxprBuilder builder;
     detail::Renaming rename(jaxpr);
-    for (const Aval& aval : jaxpr.in_avals()) rename.push(Atom::var(builder.add_input(aval)));
+    rename.push_inputs(builder);
     std::unordered_map<Computation, Vars, HashComputation> known;
     bool changed = false;
     for (const Eqn& eqn : jaxpr.eqns()) {

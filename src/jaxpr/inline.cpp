@@ -12,17 +12,14 @@ namespace {
 // Appends the equations of `jaxpr` applied to `args`; gives its results.
 Atoms emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr, const Atoms& args, bool& changed) {
   detail::Renaming rename(jaxpr);
-  for (const Atom& arg : args) rename.push(arg);
+  rename.push(args);
   for (const Eqn& eqn : jaxpr.eqns()) {
     if (eqn.primitive->rules().inlinable) {
       changed = true;
-      for (Atom& out : emit(builder, eqn.params.jaxprs()[0], rename(eqn.inputs), changed))
-        rename.push(std::move(out));
+      rename.push(emit(builder, eqn.params.jaxprs()[0], rename(eqn.inputs), changed));
       continue;
     }
-    Params params = detail::map_jaxprs(eqn.params, inline_calls, changed);
-    rename.push(builder.add_eqn(*eqn.primitive, std::move(params), rename(eqn.inputs),
-                                rename.out_avals(eqn), eqn.effect, eqn.where));
+    rename.push_eqn(builder, eqn, detail::map_jaxprs(eqn.params, inline_calls, changed));
   }
   return rename(jaxpr.outs());
 }

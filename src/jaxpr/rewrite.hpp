@@ -12,6 +12,15 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// The types of these variables or atoms, of a program or of one that is being written.
+template <class Program, class List>
+Avals avals_of(const Program& program, const List& list) {
+  Avals avals;
+  avals.reserve(list.size());
+  for (const auto& a : list) avals.push_back(program.aval(a));
+  return avals;
+}
+
 /// The old program's variables as atoms of the new one. Inputs and results map one by one.
 class Renaming {
  public:
@@ -23,6 +32,19 @@ class Renaming {
   void push(const Vars& vars) {
     for (const Var v : vars) push(Atom::var(v));
   }
+  void push(const Atoms& atoms) {
+    for (const Atom& a : atoms) push(a);
+  }
+  /// All inputs, as inputs of the new program.
+  void push_inputs(JaxprBuilder& b) {
+    for (const Aval& aval : jaxpr_.in_avals()) push(Atom::var(b.add_input(aval)));
+  }
+  /// The results of an equation, which becomes one of the new program.
+  void push_eqn(JaxprBuilder& b, const Eqn& eqn) { push_eqn(b, eqn, eqn.params); }
+  void push_eqn(JaxprBuilder& b, const Eqn& eqn, Params params) {
+    push(b.add_eqn(*eqn.primitive, std::move(params), (*this)(eqn.inputs), out_avals(eqn),
+                   eqn.effect, eqn.where));
+  }
   Atom operator()(const Atom& a) const {
     return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a;
   }
@@ -32,12 +54,7 @@ class Renaming {
     for (const Atom& a : atoms) out.push_back((*this)(a));
     return out;
   }
-  Avals out_avals(const Eqn& eqn) const {
-    Avals avals;
-    avals.reserve(eqn.outputs.size());
-    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
-    return avals;
-  }
+  Avals out_avals(const Eqn& eqn) const { return avals_of(jaxpr_, eqn.outputs); }
 
  private:
   const Jaxpr& jaxpr_;

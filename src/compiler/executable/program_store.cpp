@@ -17,13 +17,11 @@ namespace {
 Jaxpr program_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   detail::JaxprBuilder builder;
   Atoms inputs;
-  std::vector<Aval> out_avals;
   for (const Atom& a : eqn.inputs)
     inputs.push_back(a.is_var() ? Atom::var(builder.add_input(jaxpr.aval(a))) : a);
-  for (const Var v : eqn.outputs) out_avals.push_back(jaxpr.aval(v));
   Atoms outs;
-  for (const Var v :
-       builder.add_eqn(*eqn.primitive, eqn.params, inputs, out_avals, eqn.effect, eqn.where))
+  for (const Var v : builder.add_eqn(*eqn.primitive, eqn.params, inputs,
+                                     detail::avals_of(jaxpr, eqn.outputs), eqn.effect, eqn.where))
     outs.push_back(Atom::var(v));
   return builder.build(outs, detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }

@@ -229,10 +229,8 @@ class Splitter {
     know(eqn);
     Atoms in;
     for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
-    Avals avals;
-    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
-    const auto out =
-        b_.add_eqn(*eqn.primitive, eqn.params, std::move(in), avals, eqn.effect, eqn.where);
+    const Vars& out = b_.add_eqn(*eqn.primitive, eqn.params, std::move(in),
+                                 detail::avals_of(jaxpr_, eqn.outputs), eqn.effect, eqn.where);
     for (std::size_t i = 0; i < out.size(); ++i) whole(eqn.outputs[i]) = Atom::var(out[i]);
   }
 

@@ -55,7 +55,8 @@ class Join {
         const auto pair = match(first, second);
         if (!pair) continue;
         const Eqn joined = joined_eqn(*pair);
-        if (!is_cellular(joined, operands_of(joined), results_of(joined))) continue;
+        if (!is_cellular(joined, detail::avals_of(jaxpr_, joined.inputs), results_of(joined)))
+          continue;
         return rewritten(*pair, joined, from);
       }
     }
@@ -197,16 +198,7 @@ class Join {
     return order;
   }
 
-  Avals operands_of(const Eqn& e) const {
-    Avals out;
-    for (const Atom& a : e.inputs) out.push_back(jaxpr_.aval(a));
-    return out;
-  }
-  Avals results_of(const Eqn& e) const {
-    Avals out;
-    for (const Var v : e.outputs) out.push_back(jaxpr_.aval(v));
-    return out;
-  }
+  Avals results_of(const Eqn& e) const { return detail::avals_of(jaxpr_, e.outputs); }
 
   Jaxpr rewritten(const Pair& pair, const Eqn& joined, std::size_t& at_joined) const {
     JaxprBuilder b;
@@ -229,24 +221,10 @@ class Join {
   const Jaxpr& jaxpr_;
 };
 
-// The loops in the bodies of equations.
-Jaxpr within_bodies(const Jaxpr& jaxpr) {
-  JaxprBuilder builder;
-  detail::Renaming renamed(jaxpr);
-  for (const Aval& aval : jaxpr.in_avals()) renamed.push(Atom::var(builder.add_input(aval)));
-  bool changed = false;
-  for (const Eqn& eqn : jaxpr.eqns()) {
-    renamed.push(
-        builder.add_eqn(*eqn.primitive, detail::map_jaxprs(eqn.params, join_loops, changed),
-                        renamed(eqn.inputs), renamed.out_avals(eqn), eqn.effect, eqn.where));
-  }
-  return changed ? builder.build(renamed(jaxpr.outs())).jaxpr : jaxpr;
-}
-
 }  // namespace
 
 Jaxpr join_loops(const Jaxpr& jaxpr) {
-  Jaxpr result = within_bodies(jaxpr);
+  Jaxpr result = detail::map_regions(jaxpr, join_loops);
   bool any = false;
   // Loops before the joined one have been tried with one another.
   for (std::size_t from = 0; const auto joined = Join(result).run(from); any = true)

@@ -77,7 +77,7 @@ class Places {
 
   Jaxpr run() {
     bool changed = false;
-    for (const Aval& aval : jaxpr_.in_avals()) atoms_.push(Atom::var(b_.add_input(aval)));
+    atoms_.push_inputs(b_);
     for (const Eqn& e : jaxpr_.eqns()) {
       follow(e);
       if (const auto taken = e.primitive == &gather_p ? slices(e) : std::nullopt) {

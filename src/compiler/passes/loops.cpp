@@ -56,8 +56,7 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
       renamed.push(Atom::var(i < num_consts ? b.add_input(body.aval(i)) : 0));
     for (const Eqn& eqn : body.eqns()) {
       if (!eqn.outputs.empty() && invariant[static_cast<std::size_t>(eqn.outputs[0])]) {
-        renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs),
-                               renamed.out_avals(eqn), eqn.effect, eqn.where));
+        renamed.push_eqn(b, eqn);
       } else {
         for (std::size_t i = 0; i < eqn.outputs.size(); ++i) renamed.push(Atom::var(0));
       }
@@ -70,14 +69,13 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
   Renaming renamed(body);
   Atoms values;
   for (const Var v : kept) values.push_back(Atom::var(b.add_input(body.aval(v))));
-  for (int i = 0; i < body.num_inputs(); ++i) renamed.push(Atom::var(b.add_input(body.aval(i))));
+  renamed.push_inputs(b);
   std::size_t next = 0;
   for (const Eqn& eqn : body.eqns()) {
     if (next < kept.size() && !eqn.outputs.empty() && kept[next] == eqn.outputs[0]) {
       for (std::size_t i = 0; i < eqn.outputs.size(); ++i) renamed.push(values[next++]);
     } else {
-      renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs),
-                             renamed.out_avals(eqn), eqn.effect, eqn.where));
+      renamed.push_eqn(b, eqn);
     }
   }
   out.body = b.build(renamed(body.outs())).jaxpr;
@@ -89,7 +87,7 @@ class Preparer {
   explicit Preparer(const LoopOptions& options) : options_(options) {}
   Jaxpr run(const Jaxpr& jaxpr) {
     Renaming renamed(jaxpr);
-    for (const Aval& aval : jaxpr.in_avals()) renamed.push(Atom::var(builder_.add_input(aval)));
+    renamed.push_inputs(builder_);
     for (const Eqn& eqn : jaxpr.eqns()) {
       Eqn e = eqn;
       bool changed = false;
@@ -99,12 +97,12 @@ class Preparer {
       const Avals avals = renamed.out_avals(eqn);
       if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
       if (e.primitive == &scan_p && no_loop(e) && !(options_.cells && cellular(e, avals))) {
-        for (const Atom& a : trip_by_trip(e)) renamed.push(a);
+        renamed.push(trip_by_trip(e));
         continue;
       }
       if (e.primitive == &scan_p && options_.cells && options_.defer_sums) {
         if (const auto atoms = with_deferred_sums(e, avals)) {
-          for (const Atom& a : *atoms) renamed.push(a);
+          renamed.push(*atoms);
           continue;
         }
       }
@@ -112,7 +110,7 @@ class Preparer {
         if (options_.hoist) prepare_while(e);
         const bool batch = !e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty();
         if (batch && !(options_.cells && cellular(e, avals))) {
-          for (const Atom& a : one_condition(e, avals)) renamed.push(a);
+          renamed.push(one_condition(e, avals));
           continue;
         }
       }
@@ -124,9 +122,7 @@ class Preparer {
  private:
   // Whether the loop, as it now is, will run with its state in registers.
   bool cellular(const Eqn& e, const Avals& avals) const {
-    Avals operands;
-    for (const Atom& a : e.inputs) operands.push_back(builder_.aval(a));
-    return is_cellular(e, operands, avals);
+    return is_cellular(e, detail::avals_of(builder_, e.inputs), avals);
   }
 
   // Whether all trips are to be one turn. A loop that overwrites parts of its carry stays one: it does

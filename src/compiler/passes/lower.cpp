@@ -55,7 +55,7 @@ class Lowerer {
     if (++depth_ > 100)
       throw InternalError("lowering does not end: an `ops` rule uses its own primitive");
     Renaming renamed(jaxpr);
-    for (const Atom& a : args) renamed.push(a);
+    renamed.push(args);
     for (const Eqn& eqn : jaxpr.eqns()) {
       const detail::EqnSite site(eqn.where);  // for the error that there is no lowering
       const Atoms operands = renamed(eqn.inputs);
@@ -72,11 +72,10 @@ class Lowerer {
                             ? nullptr
                             : std::get_if<Lowering::Ops>(&lowering_of(*eqn.primitive).form);
       if (ops == nullptr) {
-        renamed.push(builder_.add_eqn(*eqn.primitive, eqn.params, operands, renamed.out_avals(eqn),
-                                      eqn.effect, eqn.where));
+        renamed.push_eqn(builder_, eqn);
         continue;
       }
-      for (const Atom& result : expand_ops(*ops, eqn.params, operands)) renamed.push(result);
+      renamed.push(expand_ops(*ops, eqn.params, operands));
     }
     --depth_;
     return renamed(jaxpr.outs());
@@ -88,10 +87,9 @@ class Lowerer {
   }
 
   Atoms expand_ops(const Lowering::Ops& ops, const Params& params, const Atoms& operands) {
-    std::vector<Aval> avals;
-    for (const Atom& a : operands) avals.push_back(builder_.aval(a));
     const ClosedJaxpr body =
-        detail::stage_flat([&](std::span<const Array> x) { return ops.f(params, x); }, avals);
+        detail::stage_flat([&](std::span<const Array> x) { return ops.f(params, x); },
+                           detail::avals_of(builder_, operands));
     Atoms args;
     for (const Array& c : body.consts) args.push_back(Atom::var(builder_.add_const(c)));
     args.insert(args.end(), operands.begin(), operands.end());

@@ -316,7 +316,7 @@ class MirroredSums {
 
     detail::JaxprBuilder b;
     detail::Renaming atoms(jaxpr);
-    for (const Aval& aval : jaxpr.in_avals()) atoms.push(Atom::var(b.add_input(aval)));
+    atoms.push_inputs(b);
     struct Row {
       Atom sum;
       bool minus;
@@ -328,8 +328,7 @@ class MirroredSums {
       const bool of_pair = axis && (*axis == p || *axis == p + 1) && is_mirrored(e);
       const Number n = of_pair ? numbers.as_it_is(e.inputs[0]) : Number{};
       if (!of_pair || sums[n.id] != 3) {
-        atoms.push(b.add_eqn(*e.primitive, e.params, atoms(e.inputs), atoms.out_avals(e), e.effect,
-                             e.where));
+        atoms.push_eqn(b, e);
         continue;
       }
       const Aval& aval = jaxpr.aval(e.outputs[0]);

@@ -183,16 +183,14 @@ class Reorder {
     choose();
     bool changed = !vanish_.empty();
     if (!changed && !detail::has_regions(jaxpr_)) return jaxpr_;
-    for (const Aval& aval : jaxpr_.in_avals()) renamed_.push(Atom::var(b_.add_input(aval)));
+    renamed_.push_inputs(b_);
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       if (vanish_.contains(static_cast<int>(e))) {
         renamed_.push(operand(eqn.inputs[0], eqn.params.as<TransposeParams>().permutation));
         continue;
       }
-      renamed_.push(b_.add_eqn(*eqn.primitive, detail::map_jaxprs(eqn.params, reorder, changed),
-                               renamed_(eqn.inputs), renamed_.out_avals(eqn), eqn.effect,
-                               eqn.where));
+      renamed_.push_eqn(b_, eqn, detail::map_jaxprs(eqn.params, reorder, changed));
       if (const auto order = orders_.find(static_cast<int>(e)); order != orders_.end())
         in_order_.insert_or_assign(eqn.outputs[0], made_in(eqn, order->second));
     }

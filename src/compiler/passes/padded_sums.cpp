@@ -132,8 +132,7 @@ class PaddedSums {
     detail::JaxprBuilder b;
     detail::Renaming atoms(jaxpr_);
     bool changed = false;
-    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
-      atoms.push(Atom::var(b.add_input(jaxpr_.aval(v))));
+    atoms.push_inputs(b);
     for (int i = 0; i < static_cast<int>(jaxpr_.eqns().size()); ++i) {
       const Eqn& e = eqn(i);
       const auto found = on_paths_.find(i);
@@ -143,11 +142,10 @@ class PaddedSums {
         changed = true;
         continue;
       }
-      const Params params = found == on_paths_.end() || !is_region(*e.primitive)
-                                ? e.params
-                                : inside(e, found->second, changed);
-      atoms.push(
-          b.add_eqn(*e.primitive, params, atoms(e.inputs), atoms.out_avals(e), e.effect, e.where));
+      atoms.push_eqn(b, e,
+                     found == on_paths_.end() || !is_region(*e.primitive)
+                         ? e.params
+                         : inside(e, found->second, changed));
     }
     return changed ? b.build(atoms(jaxpr_.outs())).jaxpr : jaxpr_;
   }

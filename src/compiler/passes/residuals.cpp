@@ -172,7 +172,7 @@ class Residuals {
   explicit Residuals(const Jaxpr& jaxpr) : jaxpr_(jaxpr), renamed_(jaxpr) { find_pairs(); }
 
   Jaxpr run() {
-    for (const Aval& aval : jaxpr_.in_avals()) renamed_.push(Atom::var(builder_.add_input(aval)));
+    renamed_.push_inputs(builder_);
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       if (const auto f = forward_.find(static_cast<int>(e)); f != forward_.end()) {
@@ -180,10 +180,7 @@ class Residuals {
       } else if (const auto b = backward_.find(static_cast<int>(e)); b != backward_.end()) {
         compute_again(eqn, forward_.at(b->second));
       } else {
-        bool changed = false;
-        renamed_.push(builder_.add_eqn(
-            *eqn.primitive, detail::map_jaxprs(eqn.params, recompute_residuals, changed),
-            renamed_(eqn.inputs), renamed_.out_avals(eqn), eqn.effect, eqn.where));
+        renamed_.push_eqn(builder_, eqn, inner(eqn.params));
       }
     }
     return builder_.build(renamed_(jaxpr_.outs())).jaxpr;
@@ -249,11 +246,8 @@ class Residuals {
     const Jaxpr old = p.jaxpr;
     JaxprBuilder b;
     Renaming inside(old);
-    for (const Aval& aval : old.in_avals()) inside.push(Atom::var(b.add_input(aval)));
-    for (const Eqn& e : old.eqns()) {
-      inside.push(b.add_eqn(*e.primitive, e.params, inside(e.inputs), inside.out_avals(e), e.effect,
-                            e.where));
-    }
+    inside.push_inputs(b);
+    for (const Eqn& e : old.eqns()) inside.push_eqn(b, e);
     Atoms outs;
     std::vector<Aval> avals;
     for (std::size_t i = 0; i < old.outs().size(); ++i) {
@@ -335,10 +329,9 @@ class Residuals {
     for (const int e : pair.again) {
       const Eqn& f = body.eqns()[static_cast<std::size_t>(e)];
       Atoms in;
-      std::vector<Aval> avals;
       for (const Atom& a : f.inputs) in.push_back(value(a));
-      for (const Var v : f.outputs) avals.push_back(body.aval(v));
-      const Vars out = b.add_eqn(*f.primitive, f.params, in, avals, Effect::none, f.where);
+      const Vars out = b.add_eqn(*f.primitive, f.params, in, detail::avals_of(body, f.outputs),
+                                 Effect::none, f.where);
       for (std::size_t i = 0; i < out.size(); ++i)
         again.insert_or_assign(f.outputs[i], Atom::var(out[i]));
     }

@@ -250,10 +250,9 @@ class RowUpdates {
       }
       Atoms inputs;
       for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
-      Avals avals;
-      for (const Var v : eqn(e).outputs) avals.push_back(jaxpr_.aval(v));
-      const Vars& made = b.add_eqn(*eqn(e).primitive, eqn(e).params, std::move(inputs), avals,
-                                   eqn(e).effect, eqn(e).where);
+      const Vars& made =
+          b.add_eqn(*eqn(e).primitive, eqn(e).params, std::move(inputs),
+                    detail::avals_of(jaxpr_, eqn(e).outputs), eqn(e).effect, eqn(e).where);
       for (std::size_t i = 0; i < made.size(); ++i)
         atoms.emplace(eqn(e).outputs[i], Atom::var(made[i]));
     }

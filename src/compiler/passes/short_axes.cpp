@@ -533,12 +533,10 @@ class Splitter {
   void keep(const Eqn& eqn, bool& changed) {
     Atoms in;
     for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
-    std::vector<Aval> avals;
-    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
     const auto split = [&](const Jaxpr& j) { return split_short_axes(j, tells_zero_signs_); };
     Params params = detail::map_jaxprs(eqn.params, split, changed);
-    const auto out =
-        b_.add_eqn(*eqn.primitive, std::move(params), std::move(in), avals, eqn.effect, eqn.where);
+    const Vars& out = b_.add_eqn(*eqn.primitive, std::move(params), std::move(in),
+                                 detail::avals_of(jaxpr_, eqn.outputs), eqn.effect, eqn.where);
     for (std::size_t i = 0; i < out.size(); ++i) whole(eqn.outputs[i]) = Atom::var(out[i]);
   }
 

@@ -388,11 +388,8 @@ bool Simplifier::makes_columns(const Eqn& e) const {
   if (e.outputs.size() != 1) return false;
   const Aval& out = builder_.aval(Atom::var(e.outputs[0]));
   if (out.ndim() < 2 || out.shape.back() > kSmallMatrix) return false;
-  if (e.primitive == &concatenate_p) {
-    Avals parts;
-    for (const Atom& a : e.inputs) parts.push_back(aval(a));
-    return weaves(e.params, parts, out);
-  }
+  if (e.primitive == &concatenate_p)
+    return weaves(e.params, detail::avals_of(*this, e.inputs), out);
   return is_elementwise(e) && std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
            return of_columns(a) && aval(a).shape == out.shape;
          });

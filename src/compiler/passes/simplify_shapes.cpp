@@ -7,6 +7,7 @@
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
 #include "core/element.hpp"
+#include "jaxpr/rewrite.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -144,9 +145,7 @@ std::optional<Atom> slice_of_repeats(Simplifier& s, const Eqn& e, const Aval& ou
 std::optional<Atom> concatenation_of_repeats(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto axis = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
   const Atoms operands = e.inputs;
-  Avals columns;
-  for (const Atom& x : operands) columns.push_back(s.aval(x));
-  if (!weaves(e.params, columns, out)) return std::nullopt;
+  if (!weaves(e.params, detail::avals_of(s, operands), out)) return std::nullopt;
   std::vector<Repeats> parts;
   for (const Atom& x : operands) {
     auto repeats = repeats_before(s, x, axis);

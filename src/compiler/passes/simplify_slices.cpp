@@ -5,6 +5,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
+#include "jaxpr/rewrite.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -165,9 +166,7 @@ std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, con
     parts.back() = s.make(slice_p, *both, {next->inputs[0]}, aval.with_shape(shape));
   }
   if (parts.size() == e.inputs.size()) return std::nullopt;
-  Avals columns;
-  for (const Atom& part : e.inputs) columns.push_back(s.aval(part));
-  if (parts.size() > 1 && weaves(e.params, columns, out)) return std::nullopt;
+  if (parts.size() > 1 && weaves(e.params, detail::avals_of(s, e.inputs), out)) return std::nullopt;
   return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 

@@ -158,11 +158,9 @@ class Widener {
   void keep(const Eqn& e, bool& changed) {
     Atoms in;
     for (const Atom& a : e.inputs) in.push_back(as_small(a));
-    Avals avals;
-    for (const Var v : e.outputs) avals.push_back(jaxpr_.aval(v));
     Params params = detail::map_jaxprs(e.params, widen_small_floats, changed);
-    const Vars out =
-        b_.add_eqn(*e.primitive, std::move(params), std::move(in), avals, e.effect, e.where);
+    const Vars& out = b_.add_eqn(*e.primitive, std::move(params), std::move(in),
+                                 detail::avals_of(jaxpr_, e.outputs), e.effect, e.where);
     for (std::size_t i = 0; i < out.size(); ++i) small(e.outputs[i]) = Atom::var(out[i]);
   }
 

@@ -244,8 +244,7 @@ std::optional<DeferredSums> defer_sums(const ScanParams& p) {
       }
       continue;
     }
-    renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs), renamed.out_avals(eqn),
-                           eqn.effect, eqn.where));
+    renamed.push_eqn(b, eqn);
   }
   Atoms outs;
   const Unsummed unsummed(b, p.jaxpr, terms, renamed, sums);

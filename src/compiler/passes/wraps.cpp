@@ -112,7 +112,7 @@ Jaxpr let_scatters_wrap(const Jaxpr& jaxpr) {
   const Wraps wraps(jaxpr);
   detail::JaxprBuilder b;
   detail::Renaming atoms(jaxpr);
-  for (Var v = 0; v < jaxpr.num_inputs(); ++v) atoms.push(Atom::var(b.add_input(jaxpr.aval(v))));
+  atoms.push_inputs(b);
   for (const Eqn& e : jaxpr.eqns()) {
     Params params = detail::map_jaxprs(e.params, let_scatters_wrap, changed);
     Atoms inputs = atoms(e.inputs);

@@ -10,6 +10,7 @@
 #include "core/concrete.hpp"
 #include "core/integers.hpp"
 #include "core/trace.hpp"
+#include "jaxpr/rewrite.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/primitives.hpp"
 
@@ -21,15 +22,12 @@ namespace {
 
 /// The types of an equation's operands and results, and the operands that are literals.
 struct Signature {
-  std::vector<Aval> in, out;
+  Avals in, out;
   Arrays literals;
 
-  Signature(const Jaxpr& jaxpr, const Eqn& eqn) {
-    for (const Atom& a : eqn.inputs) {
-      in.push_back(jaxpr.aval(a));
-      literals.push_back(a.is_literal() ? a.literal() : Array());
-    }
-    for (const Var v : eqn.outputs) out.push_back(jaxpr.aval(v));
+  Signature(const Jaxpr& jaxpr, const Eqn& eqn)
+      : in(detail::avals_of(jaxpr, eqn.inputs)), out(detail::avals_of(jaxpr, eqn.outputs)) {
+    for (const Atom& a : eqn.inputs) literals.push_back(a.is_literal() ? a.literal() : Array());
   }
   /// The address of each operand, given those of the variables among them.
   std::vector<const void*> operands(std::span<const void* const> variables) const {
