@@ -17,6 +17,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/halves.hpp"
 #include "compiler/passes/members.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/zero_signs.hpp"
 #include "core/concrete.hpp"
@@ -352,9 +353,7 @@ class Splitter {
     }
     return out;
   }
-  static Number zero(DType dtype) {
-    return {Atom::literal(detail::convert_scalar(Array(0.0), dtype)), {}};
-  }
+  static Number zero(DType dtype) { return {literal_of(0, dtype), {}}; }
   // Products are added in order.
   Numbers products(const Eqn& eqn) {
     const auto& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
@@ -463,8 +462,8 @@ class Splitter {
       step *= shape[d];
     Numbers all;
     for (std::int64_t i = 0; i < count; ++i) {
-      const Array number(i / step % shape[static_cast<std::size_t>(dimension)]);
-      all.push_back({Atom::literal(detail::convert_scalar(number, out.dtype)), {}});
+      const std::int64_t number = i / step % shape[static_cast<std::size_t>(dimension)];
+      all.push_back({literal_of(number, out.dtype), {}});
     }
     return all;
   }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/concrete.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -22,12 +22,9 @@ class Places {
  public:
   Places(JaxprBuilder& b, const Aval& column) : b_(b), column_(column) {}
 
-  Atom number(std::int64_t x) {
-    const Atom scalar = Atom::literal(detail::convert_scalar(Array(x), column_.dtype, false));
-    return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column_.shape, {}}), {scalar});
-  }
+  Atom number(std::int64_t x) { return filled(b_, x, column_); }
   Atom op(const PrimitiveBase& primitive, Atoms inputs) {
-    return add(primitive, Params(), std::move(inputs));
+    return Atom::var(b_.add_eqn1(primitive, Params(), std::move(inputs), column_));
   }
   Atom compare(const PrimitiveBase& primitive, Atoms inputs) {
     return Atom::var(b_.add_eqn1(primitive, Params(), std::move(inputs), condition()));
@@ -37,9 +34,6 @@ class Places {
   }
 
  private:
-  Atom add(const PrimitiveBase& primitive, Params params, Atoms inputs) {
-    return Atom::var(b_.add_eqn1(primitive, std::move(params), std::move(inputs), column_));
-  }
   Aval condition() const { return Aval(column_.shape, DType::bool_); }
 
   JaxprBuilder& b_;

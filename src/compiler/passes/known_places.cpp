@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
@@ -179,12 +180,13 @@ class Places {
     for (std::size_t k = 0; k < vectors; ++k) {
       const auto steps = steps_of(all, shape, k, vectors);
       if (!steps || std::any_of(steps->begin(), steps->end(), leaps)) return std::nullopt;
-      columns.push_back(filled(all[k], column, e));
+      columns.push_back(filled(b_, all[k], column, e.where));
       for (std::size_t d = 0; d < steps->size(); ++d) {
         if ((*steps)[d] == 0) continue;
         const IotaParams along{column.dtype, shape, static_cast<std::int64_t>(d)};
         const Atom iota = add(iota_p, Params::of(along), {}, column, e);
-        const Atom scaled = add(mul_p, {}, {iota, filled((*steps)[d], column, e)}, column, e);
+        const Atom step = filled(b_, (*steps)[d], column, e.where);
+        const Atom scaled = add(mul_p, {}, {iota, step}, column, e);
         columns.back() = add(add_p, {}, {columns.back(), scaled}, column, e);
       }
     }
@@ -208,11 +210,6 @@ class Places {
       stride *= size;
     }
     return steps;
-  }
-  Atom filled(std::int64_t number, const Aval& aval, const Eqn& e) {
-    const Atom literal = Atom::literal(detail::convert_scalar(Array(number), aval.dtype));
-    return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{aval.shape, {}}), {literal},
-               aval, e);
   }
   // Backwards as a slice that goes forwards, and then turned.
   Atom slice(const Atom& x, const Aval& of, std::size_t axis, const Run& run, const Eqn& e) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/sums.hpp"
 #include "compiler/plan/cells.hpp"
@@ -192,19 +193,14 @@ class Preparer {
     if (e.effect != Effect::none || cellular(e, avals)) return std::nullopt;
     auto deferred = defer_sums(e.params.as<ScanParams>());
     if (!deferred) return std::nullopt;
-    static constexpr double kZero = 0;  // of any type: all bits are 0
     const auto num_consts = static_cast<std::size_t>(deferred->params.num_consts);
     Eqn wide = e;
     Avals wide_avals = avals;
     for (const int k : deferred->carries) {
       Aval& aval = wide_avals[static_cast<std::size_t>(k)];
-      BroadcastInDimParams to;
-      to.shape = aval.shape;
-      to.shape.insert(0, deferred->batch);
-      aval = aval.with_shape(to.shape).strong();
-      wide.inputs[num_consts + static_cast<std::size_t>(k)] = Atom::var(
-          builder_.add_eqn1(broadcast_in_dim_p, Params::of(std::move(to)),
-                            {Atom::literal(Array::from_data(&kZero, aval.dtype, {}))}, aval));
+      aval.shape.insert(0, deferred->batch);
+      aval = aval.strong();
+      wide.inputs[num_consts + static_cast<std::size_t>(k)] = filled(builder_, 0, aval);
     }
     wide.params = Params::of(deferred->params);
     if (!cellular(wide, wide_avals)) return std::nullopt;

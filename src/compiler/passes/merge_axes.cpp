@@ -15,9 +15,9 @@
 
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/plan/cells.hpp"
-#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -397,17 +397,11 @@ class Merger {
     const std::size_t d = axes_.first(from);
     const std::int64_t last = from[d] - window_of(eqn)[d];
     const Aval aval = b_.aval(start).strong();
-    if (last == 0 && aval.shape.empty())
-      return Atom::literal(detail::convert_scalar(Array(0), aval.dtype));
+    if (last == 0 && aval.shape.empty()) return literal_of(0, aval.dtype);
     const auto with = [&](const Primitive<>& p, const Atom& a, std::int64_t number) {
-      const Atom n = Atom::literal(detail::convert_scalar(Array(number), aval.dtype));
-      const Aval all = b_.aval(n).with_shape(aval.shape);
-      return add(
-          p, {},
-          {a, aval.shape.empty() ? n
-                                 : add(broadcast_in_dim_p,
-                                       Params::of(BroadcastInDimParams{aval.shape, {}}), {n}, all)},
-          aval);
+      const Atom n =
+          aval.shape.empty() ? literal_of(number, aval.dtype) : filled(b_, number, aval, where_);
+      return add(p, {}, {a, n}, aval);
     };
     const std::int64_t first = is_signed_integer(aval.dtype) ? -1 : 0;
     return with(mul_p, with(min_p, with(max_p, start, first), last + 1), axes_.row(from));

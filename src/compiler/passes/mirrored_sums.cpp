@@ -13,8 +13,8 @@
 #include <unordered_map>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
-#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/primitives.hpp"
@@ -350,10 +350,7 @@ class MirroredSums {
   }
   // 0 - x: 0, as sums are, where -x would be -0.
   static Atom negative(detail::JaxprBuilder& b, const Atom& x, const Aval& aval, const Eqn& e) {
-    const Atom zero = Atom::literal(detail::convert_scalar(Array(0), aval.dtype));
-    const Atom zeros =
-        Atom::var(b.add_eqn1(broadcast_in_dim_p, Params::of(BroadcastInDimParams{aval.shape, {}}),
-                             {zero}, aval.strong(), Effect::none, e.where));
+    const Atom zeros = filled(b, 0, aval.strong(), e.where);
     return Atom::var(
         b.add_eqn1(sub_p, Params::of(NoParams{}), {zeros, x}, aval, Effect::none, e.where));
   }

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/plan/updates.hpp"
-#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -177,8 +177,7 @@ class PaddedSums {
     const Atom both = Atom::var(
         b.add_eqn1(*e.primitive, e.params, std::move(terms), part.strong(), Effect::none, e.where));
     Atoms inputs{x, both};
-    for (const std::int64_t start : sum.starts)
-      inputs.push_back(Atom::literal(detail::convert_scalar(Array(start), DType::i64)));
+    for (const std::int64_t start : sum.starts) inputs.push_back(literal_of(start, DType::i64));
     return Atom::var(b.add_eqn1(dynamic_update_slice_p, Params::of(NoParams{}), std::move(inputs),
                                 out, Effect::none, e.where));
   }

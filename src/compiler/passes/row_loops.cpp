@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/concrete.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -127,11 +127,6 @@ class RowLoops {
   }
 
   // ---- loops -------------------------------------------------------------------------------------
-  static Atom zeros_of(JaxprBuilder& b, const Aval& aval) {
-    const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), aval.dtype, false));
-    return Atom::var(b.add_eqn1(broadcast_in_dim_p,
-                                Params::of(BroadcastInDimParams{aval.shape, {}}), {zero}, aval));
-  }
   // Over parts, whose results are stacked, or over blocks, with a carry of sums.
   Vars add_loop(JaxprBuilder& b, const RowGroup& g, std::int64_t length, bool carries, Jaxpr body,
                 Atoms inputs) const {
@@ -151,7 +146,7 @@ class RowLoops {
   // Given what is the same for all of them, and the blocks: sums of these, which begin with zero, and results.
   Vars add_blocks(JaxprBuilder& b, const RowGroup& g, Atoms inputs) const {
     Atoms zeros;
-    for (const Var v : g.sums) zeros.push_back(zeros_of(b, jaxpr_.aval(v)));
+    for (const Var v : g.sums) zeros.push_back(filled(b, 0, jaxpr_.aval(v)));
     const auto blocks = inputs.begin() + static_cast<std::ptrdiff_t>(g.as_a_whole.size());
     inputs.insert(blocks, zeros.begin(), zeros.end());
     return add_loop(b, g, trips(g), true, body(g), std::move(inputs));

@@ -16,9 +16,9 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/flat_places.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/row_groups.hpp"
 #include "compiler/passes/row_rules.hpp"
-#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/scatter_parts.hpp"
 #include "telamon/primitives.hpp"
@@ -291,7 +291,8 @@ class RowUpdates {
       inputs.push_back(operand);
       params.num_carry = 1;
     }
-    const Atom to = u.in_parts ? zeros(body, result) : Atom::var(body.add_input(result));
+    const Atom to =  // -0 adds nothing
+        u.in_parts ? filled(body, -0.0, result) : Atom::var(body.add_input(result));
     for (const Var v : u.by_blocks) {
       inside.emplace(v, Atom::var(body.add_input(with_rows(jaxpr_.aval(v), u.block))));
       const Atom rows = some_rows(b, atoms.at(v), 0, u.rows - u.rest());
@@ -349,13 +350,6 @@ class RowUpdates {
     const Aval to = b.aval(x).with_shape(shape);
     if (to == b.aval(x)) return x;
     return Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{shape}), {x}, to));
-  }
-  // What adds nothing.
-  static Atom zeros(JaxprBuilder& b, const Aval& aval) {
-    const Atom zero =
-        Atom::literal(detail::convert_scalar(Array(-0.0), aval.dtype, aval.weak_type));
-    return Atom::var(b.add_eqn1(broadcast_in_dim_p,
-                                Params::of(BroadcastInDimParams{aval.shape, {}}), {zero}, aval));
   }
   // From one row of an array to another.
   static Atom some_rows(JaxprBuilder& b, const Atom& x, std::int64_t first, std::int64_t last) {

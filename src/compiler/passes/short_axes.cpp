@@ -18,10 +18,10 @@
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/halves.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/passes/zero_signs.hpp"
-#include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/target_isa.hpp"
@@ -548,13 +548,7 @@ class Splitter {
     Atom folded = fold_halves(apart(x.var()), [&](const Atom& a, const Atom& b) {
       return add(combine, Params(), {a, b}, of);
     });
-    if (needs_zero(eqn)) {
-      const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), of.dtype));
-      folded = add(add_p, Params(),
-                   {folded, add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{of.shape, {}}),
-                                {zero}, of)},
-                   of);
-    }
+    if (needs_zero(eqn)) { folded = add(add_p, Params(), {folded, filled(b_, 0, of, where_)}, of); }
     Shape axes;
     for (const std::int64_t d : reduction_axes(eqn)) {
       if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(x).ndim())) axes.push_back(d);
@@ -576,19 +570,14 @@ class Splitter {
         eqn.params.as<DotGeneralParams>().dimension_numbers.rhs_contracting[0]);
     const std::int64_t columns = factors.size() / static_cast<std::int64_t>(x.size());
     const bool from_zero = !tells_zero_signs_ || zero_signs_[static_cast<std::size_t>(out)];
-    const auto repeated = [&](const Atom& number) {
-      return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}), {number},
-                 column);
-    };
     Atoms sums;
     for (std::int64_t j = 0; j < columns; ++j) {
       std::optional<Atom> sum;
-      if (from_zero)
-        sum = repeated(Atom::literal(detail::convert_scalar(Array(0.0), column.dtype)));
+      if (from_zero) sum = filled(b_, 0, column, where_);
       for (std::size_t k = 0; k < x.size(); ++k) {
         Shape place(factors.shape.size(), j);
         place[terms] = static_cast<std::int64_t>(k);
-        const Atom factor = repeated(number_at(by, factors, place));
+        const Atom factor = repeated(b_, number_at(by, factors, place), column, where_);
         const Atom product = add(mul_p, Params(), {x[k], factor}, column);
         sum = sum ? add(add_p, Params(), {*sum, product}, column) : product;
       }
@@ -658,8 +647,7 @@ class Splitter {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     const Aval column = component(out);
     const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config.back();
-    const Atom value = add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
-                           {as_whole(eqn.inputs[1])}, column);
+    const Atom value = repeated(b_, as_whole(eqn.inputs[1]), column, where_);
     Atoms made(static_cast<std::size_t>(out.shape.back()), value);
     auto at = static_cast<std::size_t>(low);
     for (const Atom& x : columns_of(eqn.inputs[0])) {
@@ -673,11 +661,8 @@ class Splitter {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     const Aval column = component(out);
     Atoms made;
-    for (std::int64_t k = 0; k < out.shape.back(); ++k) {
-      const Atom number = Atom::literal(detail::convert_scalar(Array(k), out.dtype));
-      made.push_back(add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
-                         {number}, column));
-    }
+    for (std::int64_t k = 0; k < out.shape.back(); ++k)
+      made.push_back(filled(b_, k, column, where_));
     return made;
   }
 

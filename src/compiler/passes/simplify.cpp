@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
@@ -36,11 +37,10 @@ std::optional<Atom> known_number(Simplifier& s, const Eqn& e, const Aval& out) {
   }
   const auto y = evaluated(*e.primitive, e.params, x);
   if (!y) return std::nullopt;
-  const Array& number = y->at(0);
-  const Atom value = Atom::literal(detail::contiguous(number));
-  if (scalar) return value;
+  const Array number = detail::contiguous(y->at(0));
+  if (scalar) return Atom::literal(number);
   if (y->size() != 1 || !number.shape().empty() || number.dtype() != out.dtype) return std::nullopt;
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {value}, out.strong());
+  return s.filled(number, out);
 }
 
 /// The rules that may rewrite equations of a primitive, in order.
@@ -342,13 +342,9 @@ bool Simplifier::is_whole(const Atom& a, std::int64_t value) const {
 }
 
 Atom Simplifier::filled(const Array& number, const Aval& aval) {
-  const Atom literal = Atom::literal(number);
+  const Atom literal = literal_of(number, aval.dtype);
   if (aval.shape.empty()) return literal;
   return make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, aval.strong());
-}
-
-Atom Simplifier::filled(std::int64_t number, const Aval& aval) {
-  return filled(detail::convert_scalar(Array(number), aval.dtype), aval);
 }
 
 Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {

@@ -74,9 +74,8 @@ class Simplifier {
   Atom make(const Primitive<P>& p, const P& params, Atoms inputs, const Aval& out) {
     return make(p, Params::of(params), std::move(inputs), out);
   }
-  /// The number in the shape of `aval`, which has its dtype.
+  /// The number in the dtype and the shape of `aval`.
   Atom filled(const Array& number, const Aval& aval);
-  Atom filled(std::int64_t number, const Aval& aval);
   /// The equation, simplified. Its result is for one reader.
   Atom make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out);
 

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "compiler/passes/simplify.hpp"
-#include "core/concrete.hpp"
 #include "core/element.hpp"
 
 namespace telamon {
@@ -134,7 +133,7 @@ std::optional<Atom> div_constant(Simplifier& s, const Eqn& e, const Aval& out) {
   const double v = c->item<double>();
   int exponent = 0;
   if (std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100) return std::nullopt;
-  const Atom factor = s.filled(detail::convert_scalar(Array(1 / v), out.dtype), out);
+  const Atom factor = s.filled(1 / v, out);
   return s.make(mul_p, NoParams{}, {e.inputs[0], factor}, out);
 }
 std::optional<Atom> power_one(Simplifier&, const Eqn& e, const Aval&) {
@@ -312,9 +311,7 @@ std::optional<Atom> narrowed(Simplifier& s, const Atom& a) {
   if (c == nullptr || aval.dtype != DType::i64) return std::nullopt;
   const auto value = c->item<std::int64_t>();
   if (value > kMost || value < -kMost) return std::nullopt;
-  const Atom literal = Atom::literal(detail::convert_scalar(Array(value), DType::i32));
-  if (aval.shape.empty() || a.is_literal()) return literal;
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, narrow);
+  return s.filled(value, narrow);
 }
 }  // namespace
 // Rows of the identity: what is compared are positions, which are as wide in i32 as a result in f32. For one in f64 the

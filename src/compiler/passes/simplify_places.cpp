@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/progression.hpp"
 #include "compiler/passes/simplify.hpp"
-#include "core/concrete.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -261,7 +261,7 @@ class Slices {
     for (std::size_t a = 0; a < of_.size(); ++a)
       pad.padding_config.push_back(
           {o.cut.start_indices[a], of_[a] - o.cut.limit_indices[a], o.cut.strides[a] - 1});
-    const Atom nothing = Atom::literal(detail::convert_scalar(Array(-0.0), out.dtype));
+    const Atom nothing = literal_of(-0.0, out.dtype);
     const Atom padded = s_.make(pad_p, pad, {y, nothing}, aval_);
     return s_.make(add_p, NoParams{}, {x, padded}, out);
   }

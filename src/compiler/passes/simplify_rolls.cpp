@@ -4,7 +4,6 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
-#include "core/concrete.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -61,11 +60,6 @@ const Atom* parts_of(Simplifier& s, const Atoms& slices, std::size_t d, Parts& o
   return whole;
 }
 
-Atom spread(Simplifier& s, std::int64_t value, const Aval& aval) {
-  const Atom number = Atom::literal(detail::convert_scalar(Array(value), aval.dtype));
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {number}, aval.strong());
-}
-
 // Positions: j + the offset of the part that j lies in. They are the same in every row.
 Atom positions(Simplifier& s, const Parts& parts, const Aval& out) {
   const Aval row = out.with_shape({parts.total()}).strong();
@@ -75,13 +69,12 @@ Atom positions(Simplifier& s, const Parts& parts, const Aval& out) {
   for (std::size_t i = parts.parts.size(); i-- > 0;) {
     const std::int64_t begin = end - parts.parts[i].size();
     const std::int64_t offset = parts.parts[i].start - begin;
-    const Atom moved =
-        offset == 0 ? j : s.make(add_p, NoParams{}, {j, spread(s, offset, row)}, row);
+    const Atom moved = offset == 0 ? j : s.make(add_p, NoParams{}, {j, s.filled(offset, row)}, row);
     if (!result) {
       result = moved;
     } else {
       const Atom before =
-          s.make(lt_p, NoParams{}, {j, spread(s, end, row)}, {row.shape, DType::bool_, false});
+          s.make(lt_p, NoParams{}, {j, s.filled(end, row)}, {row.shape, DType::bool_, false});
       result = s.make(select_n_p, NoParams{}, {before, *result, moved}, row);
     }
     end = begin;
@@ -212,12 +205,8 @@ std::optional<Atom> concatenation_of_parts(Simplifier& s, const Eqn& e, const Av
 // sum is x + y + 0, in which the place of the 0 changes no bit, for it only turns a -0 into 0.
 std::optional<Atom> sum_of_pads(Simplifier& s, const Eqn& e, const Aval& out) {
   if (!is_float(out.dtype) || out.shape.empty()) return std::nullopt;
-  const auto zero = [&] {
-    const Atom number = Atom::literal(detail::convert_scalar(Array(0.), out.dtype));
-    return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {number}, out.strong());
-  };
   if (const auto both = filled(s, e.inputs[0], e.inputs[1]))
-    return s.make(add_p, NoParams{}, {*both, zero()}, out);
+    return s.make(add_p, NoParams{}, {*both, s.filled(0, out)}, out);
   for (const std::size_t i : {0, 1}) {
     const Eqn* inner = s.used_once(e.inputs[i]) ? s.defined_by(e.inputs[i], add_p) : nullptr;
     if (inner == nullptr) continue;
@@ -226,7 +215,7 @@ std::optional<Atom> sum_of_pads(Simplifier& s, const Eqn& e, const Aval& out) {
     for (const std::size_t j : {1, 0}) {
       const auto both = filled(s, terms[j], last);
       if (!both) continue;
-      const Atom first = s.make(add_p, NoParams{}, {terms[1 - j], zero()}, out);
+      const Atom first = s.make(add_p, NoParams{}, {terms[1 - j], s.filled(0, out)}, out);
       return j == 1 ? s.make(add_p, NoParams{}, {first, *both}, out)
                     : s.make(add_p, NoParams{}, {*both, first}, out);
     }

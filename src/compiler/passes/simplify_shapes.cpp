@@ -5,7 +5,6 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
-#include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 
@@ -252,8 +251,7 @@ std::optional<Atom> update_of_all(Simplifier& s, const Eqn& e, const Aval& out) 
 std::optional<Atom> iota_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto d = static_cast<std::size_t>(e.params.as<IotaParams>().dimension);
   if (out.shape[d] != 1 || is_complex(out.dtype)) return std::nullopt;
-  const Atom zero = Atom::literal(detail::convert_scalar(Array(0), out.dtype));
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {zero}, out.strong());
+  return s.filled(0, out);
 }
 // Over axes of length 1, or none: nothing is combined.
 std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -429,9 +427,7 @@ std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Ava
     if (s.aval(a).shape.empty()) {
       inputs.push_back(a);
     } else if (const Array* number = s.splat(a)) {
-      const Array copy = *number;
-      inputs.push_back(s.make(broadcast_in_dim_p, BroadcastInDimParams{small, {}},
-                              {Atom::literal(copy)}, aval.strong()));
+      inputs.push_back(s.filled(Array(*number), aval));
     } else {
       inputs.push_back(Atom(repetition(s, a)->broadcast->inputs[0]));
     }

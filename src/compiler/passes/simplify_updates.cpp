@@ -2,8 +2,8 @@
 // one place that is known, as programs from JAX write x.at[1:-1].add(y).
 #include <algorithm>
 
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/simplify.hpp"
-#include "core/concrete.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -94,10 +94,7 @@ std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out) 
     if (!(base == old)) base = either(e.inputs[0], base, old, out);
     const Atom which = s.aval(e.inputs[0]).shape.empty() ? e.inputs[0] : o.read(s, e.inputs[0]);
     const Aval window = out.with_shape(o.window).strong();
-    Atom kept = Atom::literal(detail::convert_scalar(Array(-0.0), out.dtype));
-    if (!adds) kept = o.read(s, base);
-    else if (!o.window.empty())
-      kept = s.make(broadcast_in_dim_p, BroadcastInDimParams{o.window, {}}, {kept}, window);
+    const Atom kept = adds ? s.filled(-0.0, window) : o.read(s, base);
     Atoms inputs = o.eqn.inputs;
     inputs[0] = base;
     inputs[o.update] = either(which, inputs[o.update], kept, window);
@@ -163,7 +160,7 @@ std::optional<Atom> scatter_at_known(Simplifier& s, const Eqn& e, const Aval& ou
       PadParams pad;
       for (std::size_t d = 0; d < window.size(); ++d)
         pad.padding_config.push_back({(*place)[d], x.shape[d] - window[d] - (*place)[d], 0});
-      const Atom nothing = Atom::literal(detail::convert_scalar(Array(-0.0), out.dtype));
+      const Atom nothing = literal_of(-0.0, out.dtype);
       const Atom padded = s.make(pad_p, pad, {y, nothing}, out.strong());
       return s.make(add_p, NoParams{}, {e.inputs[0], padded}, out);
     }

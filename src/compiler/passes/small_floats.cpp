@@ -12,8 +12,8 @@
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
-#include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -130,7 +130,7 @@ class Widener {
   }
   Atom as_wide(const Atom& a) {
     if (!detail::is_small_float(jaxpr_.aval(a).dtype)) return as_small(a);
-    if (a.is_literal()) return Atom::literal(detail::convert_scalar(a.literal(), DType::f32));
+    if (a.is_literal()) return literal_of(a.literal(), DType::f32);
     std::optional<Atom>& out = wide(a.var());
     if (!out) out = convert(*small(a.var()), DType::f32);
     return *out;
