@@ -20,6 +20,7 @@
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/zero_signs.hpp"
+#include "compiler/plan/dot.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -389,11 +390,7 @@ class Splitter {
   Factor factor(const Atom& a, const Shape& paired, const Shape& contracting) {
     const Shape shape = roles().of_one(a);
     const Numbers& all = numbers_of(a);
-    Shape order = paired;
-    for (std::int64_t d = 0; d < shape.ndim(); ++d) {
-      if (!paired.contains(d) && !contracting.contains(d)) order.push_back(d);
-    }
-    for (const std::int64_t d : contracting) order.push_back(d);
+    const Shape order = grouped_order(shape.ndim(), paired, contracting);
     const auto count = [&](const Shape& dims) {
       std::size_t n = 1;
       for (const std::int64_t d : dims)

@@ -4,6 +4,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -168,9 +169,7 @@ class Lowerer {
   Atom grouped(const Atom& x, Shape& batch, Shape& contracting) {
     const Aval& aval = builder_.aval(x);
     const Shape order = grouped_order(aval.ndim(), batch, contracting);
-    Shape shape;
-    for (const std::int64_t d : order) shape.push_back(aval.shape[static_cast<std::size_t>(d)]);
-    const Aval to = aval.with_shape(shape);
+    const Aval to = aval.with_shape(permuted(order, aval.shape));
     const std::int64_t last = aval.ndim() - static_cast<std::int64_t>(contracting.size());
     for (std::size_t i = 0; i < batch.size(); ++i) batch[i] = static_cast<std::int64_t>(i);
     for (std::size_t i = 0; i < contracting.size(); ++i)

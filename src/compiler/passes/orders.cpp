@@ -13,6 +13,7 @@
 #include <set>
 
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -29,20 +30,6 @@ constexpr std::size_t kMostVisits = 200'000;  // of equations, for one transpose
 bool is_elementwise(const PrimitiveBase& p) {
   const Lowering* lowering = p.rules().lowering();
   return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
-}
-
-bool is_identity(const Shape& order) {
-  for (std::size_t d = 0; d < order.size(); ++d) {
-    if (order[d] != static_cast<std::int64_t>(d)) return false;
-  }
-  return true;
-}
-
-Shape inverse(const Shape& order) {
-  Shape out(order.size(), 0);
-  for (std::size_t d = 0; d < order.size(); ++d)
-    out[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
-  return out;
 }
 
 std::vector<std::size_t> long_dims(const Shape& shape) {
@@ -81,16 +68,6 @@ Shape places(const Eqn& broadcast, const Shape& order) {
   for (const std::int64_t d : broadcast.params.as<BroadcastInDimParams>().broadcast_dimensions)
     out.push_back(at[static_cast<std::size_t>(d)]);
   return out;
-}
-
-/// The order that makes these ascend.
-Shape sorting(const Shape& places) {
-  Shape order;
-  for (std::size_t d = 0; d < places.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
-  std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-    return places[static_cast<std::size_t>(i)] < places[static_cast<std::size_t>(j)];
-  });
-  return order;
 }
 
 /// Equations that are computed in another order: dimension d of the new result is order[d] of the old.

@@ -15,6 +15,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/plan/plan.hpp"
 #include "core/size_errors.hpp"
 #include "jaxpr/rewrite.hpp"
@@ -52,11 +53,8 @@ Shape batch_first(std::size_t rank) {
 }
 Atom transposed(JaxprBuilder& b, const Atom& x, const Shape& order) {
   const Aval aval = b.aval(x);
-  Shape shape;
-  for (const std::int64_t d : order) shape.push_back(aval.shape[static_cast<std::size_t>(d)]);
-  TransposeParams p;
-  p.permutation = order;
-  return Atom::var(b.add_eqn1(transpose_p, Params::of(std::move(p)), {x}, aval.with_shape(shape)));
+  return Atom::var(b.add_eqn1(transpose_p, Params::of(TransposeParams{order}), {x},
+                              aval.with_shape(permuted(order, aval.shape))));
 }
 
 /// What becomes of a pair of loops.

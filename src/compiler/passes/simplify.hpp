@@ -99,9 +99,6 @@ class Simplifier {
   int depth_ = 0;  ///< of equations that rules make for rules
 };
 
-/// permutation[d] for each of the dimensions.
-Shape permuted(const Shape& dims, const Shape& permutation);
-
 /// Whether the primitive works element by element; of equations that a rule is asked about, results are not known yet.
 bool works_by_element(const PrimitiveBase& p);
 /// Whether the equation works element by element, on one result.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/passes/numbers.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/progression.hpp"
 #include "compiler/passes/simplify.hpp"
 
@@ -168,7 +169,7 @@ class Slices {
     return axes;
   }
   Atom turned(Atom x, const Shape& permutation, const Shape& shape) {
-    if (std::is_sorted(permutation.begin(), permutation.end())) return x;
+    if (is_identity(permutation)) return x;
     return s_.make(transpose_p, TransposeParams{permutation}, {x}, aval_.with_shape(shape));
   }
   Atom reversed(Atom x, const Shape& dimensions) {
@@ -253,10 +254,7 @@ class Slices {
     for (const std::size_t d : few_) one_of_few[in_result_[d]] = 1;
     Atom y = s_.make(slice_p, part, {updates}, aval_.with_shape(one_of_few));
     y = s_.make(reshape_p, ReshapeParams{shape}, {y}, aval_.with_shape(shape));
-    Shape back(axes.size(), 0);
-    for (std::size_t k = 0; k < axes.size(); ++k)
-      back[static_cast<std::size_t>(axes[k])] = static_cast<std::int64_t>(k);
-    y = reversed(turned(y, back, o.taken), o.backward);
+    y = reversed(turned(y, inverse(axes), o.taken), o.backward);
     PadParams pad;
     for (std::size_t a = 0; a < of_.size(); ++a)
       pad.padding_config.push_back(

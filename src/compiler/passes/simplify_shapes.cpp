@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
@@ -165,15 +166,10 @@ std::optional<Atom> concatenation_of_repeats(Simplifier& s, const Eqn& e, const 
 
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
-  bool in_order = true;
-  for (std::size_t d = 0; d < outer.size(); ++d)
-    in_order &= outer[d] == static_cast<std::int64_t>(d);
-  if (in_order) return e.inputs[0];
+  if (is_identity(outer)) return e.inputs[0];
   const Eqn* inner = s.defined_by(e.inputs[0], transpose_p);
   if (inner == nullptr) return std::nullopt;
-  Shape both;
-  for (const std::int64_t d : outer)
-    both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
+  const Shape both = permuted(outer, inner->params.as<TransposeParams>().permutation);
   return s.make(transpose_p, TransposeParams{both}, {inner->inputs[0]}, out);
 }
 // Columns side by side are, of the transpose, rows one after the other, which are written as they lie.
@@ -207,10 +203,8 @@ std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out
   if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
   const Eqn* inner = s.defined_by(e.inputs[0], broadcast_in_dim_p);
   if (inner == nullptr) return std::nullopt;
-  Shape both;
-  for (const std::int64_t d : inner->params.as<BroadcastInDimParams>().broadcast_dimensions) {
-    both.push_back(outer.broadcast_dimensions[static_cast<std::size_t>(d)]);
-  }
+  const Shape both = permuted(inner->params.as<BroadcastInDimParams>().broadcast_dimensions,
+                              outer.broadcast_dimensions);
   return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, both}, {inner->inputs[0]}, out);
 }
 // What is the same everywhere is so in any order.

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/integers.hpp"
@@ -13,21 +14,9 @@ inline namespace v1 {
 namespace compiler {
 
 // ---- transposes move outwards, until something takes them up --------------------------------------
-Shape permuted(const Shape& dims, const Shape& permutation) {
-  Shape out;
-  for (const std::int64_t d : dims) out.push_back(permutation[static_cast<std::size_t>(d)]);
-  return out;
-}
 namespace {
 
 constexpr std::int64_t kMuchSmaller = 8;
-
-Shape inverse(const Shape& permutation) {
-  Shape out(permutation.size(), 0);
-  for (std::size_t d = 0; d < permutation.size(); ++d)
-    out[static_cast<std::size_t>(permutation[d])] = static_cast<std::int64_t>(d);
-  return out;
-}
 
 /// The operand of a transpose that nothing else reads, or that all readers take up, if `a` is one of this
 /// permutation (or of any, which becomes the permutation). Of a matrix product, which lies in memory as it comes, everybody
@@ -68,11 +57,7 @@ std::optional<Atom> broadcast_in_order(Simplifier& s, const Eqn& b, const Aval& 
   if (shape.size() != small.shape.size())
     x = s.make(reshape_p, ReshapeParams{shape}, {x}, small.with_shape(shape));
   if (!std::is_sorted(dims.begin(), dims.end())) {
-    Shape order;
-    for (std::size_t d = 0; d < dims.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
-    std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-      return dims[static_cast<std::size_t>(i)] < dims[static_cast<std::size_t>(j)];
-    });
+    const Shape order = sorting(dims);
     x = s.make(transpose_p, TransposeParams{order}, {x}, small.with_shape(permuted(order, shape)));
     std::sort(dims.begin(), dims.end());
   }
@@ -332,7 +317,7 @@ static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParam
     for (const std::int64_t d : contracting) order.push_back(d);
     for (const std::int64_t d : free) order.push_back(d);
   }
-  return std::is_sorted(order.begin(), order.end()) ? Shape() : order;
+  return is_identity(order) ? Shape() : order;
 }
 // The same product of an operand whose dimensions have been put in that order.
 static DotGeneralParams with_order(DotGeneralParams params, std::size_t side, const Shape& order) {
