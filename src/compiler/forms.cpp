@@ -68,6 +68,11 @@ const Lowering& lowering_of(const PrimitiveBase& primitive) {
                             "' not found for platform cpu");
 }
 
+bool works_by_element(const PrimitiveBase& p) {
+  const Lowering* lowering = p.rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
+}
+
 bool moves_elements(const Eqn& eqn) {
   const Lowering* lowering = eqn.primitive->rules().lowering();
   return is_own_operation(*eqn.primitive) && eqn.primitive != &iota_p && lowering != nullptr &&

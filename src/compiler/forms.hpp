@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -36,6 +38,9 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn);
 inline bool one_of(const Eqn& eqn, std::initializer_list<const PrimitiveBase*> primitives) {
   return std::find(primitives.begin(), primitives.end(), eqn.primitive) != primitives.end();
 }
+
+/// Whether a primitive works element by element.
+bool works_by_element(const PrimitiveBase& primitive);
 
 /// The axes of a reduction.
 Shape reduction_axes(const Eqn& eqn);
@@ -76,6 +81,23 @@ constexpr int kCallCost = 15;
 bool reads_window(const Eqn& eqn);
 const Shape& window_of(const Eqn& eqn);
 bool begins_anywhere(const Eqn& eqn, std::size_t axis);
+
+/// Whether an equation writes or adds windows at places that an operand says.
+inline bool is_scatter(const Eqn& eqn) { return one_of(eqn, {&scatter_p, &scatter_add_p}); }
+
+/// How far apart the elements are that a slice takes along an axis.
+inline std::int64_t stride_of(const SliceParams& p, std::size_t axis) {
+  return p.strides.empty() ? 1 : p.strides[axis];
+}
+/// Whether it takes all of an axis of an array of this shape.
+inline bool takes_whole_axis(const SliceParams& p, const Shape& from, std::size_t axis) {
+  return p.start_indices[axis] == 0 && p.limit_indices[axis] == from[axis] &&
+         stride_of(p, axis) == 1;
+}
+/// Whether a pad leaves an axis as it is, for which it says this.
+inline bool pads_nothing(const std::array<std::int64_t, 3>& low_high_interior) {
+  return low_high_interior == std::array<std::int64_t, 3>{0, 0, 0};
+}
 
 /// Whether each element of a result that a window is written over would have to look for itself in the window: the window
 /// cuts rows at a place that nobody knows. The array is better stored first (400 x 250 numbers: 0.2 of the time). Short

@@ -85,7 +85,7 @@ class SeamsOf {
       if (alike(eqn.inputs[1])) take(seams, eqn.inputs[1], start, extent);
     } else if (eqn.primitive == &slice_p) {
       const auto& p = eqn.params.as<SliceParams>();
-      if (alike(eqn.inputs[0]) && (p.strides.empty() || p.strides[inner] == 1))
+      if (alike(eqn.inputs[0]) && stride_of(p, inner) == 1)
         take(seams, eqn.inputs[0], -p.start_indices[inner], extent);
     } else if (form_of(k_.scope.jaxpr, eqn) == Form::element) {
       for (const Atom& a : eqn.inputs) take(seams, a, 0, extent);

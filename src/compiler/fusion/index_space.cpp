@@ -151,7 +151,7 @@ class IndexWalk {
     int several = 0;
     for (std::size_t d = out.size(); d-- > 0;) {
       several += out[d] != 1;
-      if (several == 2) return p.strides.empty() || p.strides[d] == 1;
+      if (several == 2) return stride_of(p, d) == 1;
       if (from[d] != out[d]) return false;
     }
     return true;

@@ -1,8 +1,6 @@
 // The axes of batches: those along which no equation tells elements apart, but for sums over all of them.
 #include "compiler/passes/batch_axes.hpp"
 
-#include <array>
-
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "core/integers.hpp"
@@ -125,8 +123,7 @@ class AxisClasses {
       } else if (p == &concatenate_p) {
         passes = eqn.params.as<ConcatenateParams>().dimension != at;
       } else if (p == &pad_p) {
-        passes =
-            eqn.params.as<PadParams>().padding_config[d] == std::array<std::int64_t, 3>{0, 0, 0};
+        passes = pads_nothing(eqn.params.as<PadParams>().padding_config[d]);
       } else if (p == &rev_p) {
         passes = !eqn.params.as<DimensionsParams>().dimensions.contains(at);
       } else if (p == &dynamic_update_slice_p) {
@@ -188,10 +185,6 @@ std::optional<std::int64_t> axis_gone_along(const Eqn& eqn) {
 std::size_t arrays_moved(const Eqn& eqn) {
   if (eqn.primitive == &concatenate_p) return eqn.inputs.size();
   return eqn.primitive == &dynamic_update_slice_p ? 2 : 1;
-}
-bool takes_whole_axis(const SliceParams& p, const Shape& from, std::size_t d) {
-  return p.start_indices[d] == 0 && p.limit_indices[d] == from[d] &&
-         (p.strides.empty() || p.strides[d] == 1);
 }
 
 std::vector<bool> known_variables(const Jaxpr& jaxpr) {

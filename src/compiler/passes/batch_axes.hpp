@@ -20,8 +20,6 @@ constexpr std::int64_t kMostNumbers = 256;  // of an array, for each member
 bool moves_to_known_places(const Eqn& eqn);
 /// The arrays of which it moves elements: the first operands.
 std::size_t arrays_moved(const Eqn& eqn);
-/// Whether all of an axis is taken.
-bool takes_whole_axis(const SliceParams& p, const Shape& from, std::size_t axis);
 /// The axis along which sorts and running sums of one array go.
 std::optional<std::int64_t> axis_gone_along(const Eqn& eqn);
 /// What a running sum, product or extreme does with two numbers; null for what is none of these.

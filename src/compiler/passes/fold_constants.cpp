@@ -21,6 +21,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/plan/dot.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/checkpoint.hpp"
@@ -43,9 +44,7 @@ bool only_moves(const Eqn& e) {
 bool is_cheap(const Eqn& e) {
   if (one_of(e, {&transpose_p, &rev_p, &concatenate_p, &pad_p, &gather_p, &dynamic_slice_p}))
     return true;
-  const Lowering* lowering = e.primitive->rules().lowering();
-  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form) &&
-         element_cost(e) <= 1;
+  return works_by_element(*e.primitive) && element_cost(e) <= 1;
 }
 
 /// The programs of a loop or branch, and of their inputs those that are the same each time it runs.
@@ -270,13 +269,8 @@ class Folder {
     for (const Atom& a : e.inputs) elements += jaxpr_.aval(a).size();
     for (const Var v : e.outputs) elements += jaxpr_.aval(v).size();
     if (only_moves(e)) return elements;
-    if (e.primitive == &dot_general_p) {
-      const auto& p = e.params.as<DotGeneralParams>();
-      std::int64_t depth = 1;
-      for (const std::int64_t d : p.dimension_numbers.lhs_contracting)
-        depth *= jaxpr_.aval(e.inputs[0]).shape[static_cast<std::size_t>(d)];
-      return elements + depth * jaxpr_.aval(e.outputs[0]).size();
-    }
+    if (e.primitive == &dot_general_p)
+      return elements + terms_of(jaxpr_, e) * jaxpr_.aval(e.outputs[0]).size();
     constexpr std::int64_t kOfSorting = 32;
     const bool is_element = is_cheap(e) || element_cost(e) > 1;
     return elements * (is_element ? std::max(1, element_cost(e)) : kOfSorting);

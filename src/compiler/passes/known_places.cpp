@@ -72,9 +72,7 @@ class Places {
     }
   }
 
-  static bool has_places(const Eqn& e) {
-    return e.primitive == &gather_p || e.primitive == &scatter_p || e.primitive == &scatter_add_p;
-  }
+  static bool has_places(const Eqn& e) { return e.primitive == &gather_p || is_scatter(e); }
 
   Jaxpr run() {
     bool changed = false;

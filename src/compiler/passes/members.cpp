@@ -1,10 +1,9 @@
 // Roles, weights and the choice of what is taken apart.
 #include "compiler/passes/members.hpp"
 
-#include <array>
-
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
@@ -61,10 +60,10 @@ std::int64_t run_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     if (eqn.primitive == &slice_p) {
       const auto& p = eqn.params.as<SliceParams>();
       ends = !takes_whole_axis(p, shape(eqn.inputs[0]), d);
-      if (!p.strides.empty() && p.strides[d] != 1) part = 1;
+      if (stride_of(p, d) != 1) part = 1;
     } else if (eqn.primitive == &pad_p) {
       const auto& config = eqn.params.as<PadParams>().padding_config[d];
-      ends = config != std::array<std::int64_t, 3>{0, 0, 0};
+      ends = !pads_nothing(config);
       if (ends) part = config[2] > 0 ? 1 : shape(eqn.inputs[0])[d];
     } else if (eqn.primitive == &concatenate_p) {
       ends = static_cast<std::size_t>(eqn.params.as<ConcatenateParams>().dimension) == d;
@@ -147,11 +146,7 @@ std::int64_t MemberRoles::steps(const Eqn& eqn, MemberRole role) const {
 }
 
 std::int64_t MemberRoles::multiplications(const Eqn& dot) const {
-  const Aval& x = jaxpr_.aval(dot.inputs[0]);
-  std::int64_t terms = 1;
-  for (const std::int64_t d : dot.params.as<DotGeneralParams>().dimension_numbers.lhs_contracting)
-    terms *= x.shape[static_cast<std::size_t>(d)];
-  return numbers(dot.outputs[0]) * terms;
+  return numbers(dot.outputs[0]) * terms_of(jaxpr_, dot);
 }
 
 // By the classes of its axes an equation moves nothing along the batch but where it begins to repeat numbers.

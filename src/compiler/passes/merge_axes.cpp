@@ -7,7 +7,6 @@
 // which lanes run badly. Elementwise arithmetic by itself has no rows (Kernel::linear). Where a slice or a window that
 // is looked up begins along the axis before them is a number of the program, which is multiplied.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -150,9 +149,8 @@ class LastAxes {
     };
     if (p == &slice_p) {
       const auto& s = eqn.params.as<SliceParams>();
-      return (s.strides.empty() || s.strides[first(from)] == 1) &&
-             all_of_row([&](std::size_t i, std::size_t o) {
-               return to[o] == from[i] && (s.strides.empty() || s.strides[i] == 1);
+      return stride_of(s, first(from)) == 1 && all_of_row([&](std::size_t i, std::size_t o) {
+               return to[o] == from[i] && stride_of(s, i) == 1;
              });
     }
     if (reads_window(eqn) && is_joined(eqn.inputs[0])) return false;
@@ -167,9 +165,8 @@ class LastAxes {
     }
     if (p == &pad_p) {
       const auto& padding = eqn.params.as<PadParams>().padding_config;
-      return padding[first(from)][2] == 0 && all_of_row([&](std::size_t i, std::size_t) {
-               return padding[i] == std::array<std::int64_t, 3>{0, 0, 0};
-             });
+      return padding[first(from)][2] == 0 &&
+             all_of_row([&](std::size_t i, std::size_t) { return pads_nothing(padding[i]); });
     }
     const auto in_place = [&](const Shape& axes) {
       return axes.size() >= count_ && axes[axes.size() - count_] == at &&

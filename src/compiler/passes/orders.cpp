@@ -12,9 +12,9 @@
 #include <optional>
 #include <set>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/permutations.hpp"
-#include "compiler/passes/simplify.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -26,11 +26,6 @@ namespace {
 constexpr std::int64_t kMuchSmaller = 8;
 constexpr std::size_t kMostEquations = 20'000;
 constexpr std::size_t kMostVisits = 200'000;  // of equations, for one transpose after the other
-
-bool is_elementwise(const PrimitiveBase& p) {
-  const Lowering* lowering = p.rules().lowering();
-  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
-}
 
 std::vector<std::size_t> long_dims(const Shape& shape) {
   std::vector<std::size_t> out;
@@ -130,7 +125,7 @@ class Search {
                                                jaxpr_.aval(eqn.outputs[0]).shape, order);
       return before && want_inner(eqn.inputs[0], *before);
     }
-    if (p != &concatenate_p && !is_elementwise(*p)) return false;
+    if (p != &concatenate_p && !works_by_element(*p)) return false;
     return std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
       return jaxpr_.aval(a).shape.empty() || want_inner(a, order);
     });

@@ -80,13 +80,8 @@ bool RowRules::through(const Eqn& e, std::vector<Need>& needs) const {
   }
   if (p == &reshape_p) return true;
   if (p == &transpose_p) return e.params.as<TransposeParams>().permutation[0] == 0;
-  if (p == &slice_p) {
-    const auto& s = e.params.as<SliceParams>();
-    return s.start_indices[0] == 0 && s.limit_indices[0] == rows_ &&
-           (s.strides.empty() || s.strides[0] == 1);
-  }
-  if (p == &pad_p)
-    return e.params.as<PadParams>().padding_config[0] == std::array<std::int64_t, 3>{0, 0, 0};
+  if (p == &slice_p) return takes_whole_axis(e.params.as<SliceParams>(), shape(e, 0), 0);
+  if (p == &pad_p) return pads_nothing(e.params.as<PadParams>().padding_config[0]);
   if (p == &concatenate_p) return e.params.as<ConcatenateParams>().dimension != 0;
   if (p == &rev_p) return !e.params.as<DimensionsParams>().dimensions.contains(0);
   if (p == &iota_p) return e.params.as<IotaParams>().dimension != 0;

@@ -51,8 +51,7 @@ std::int64_t rows_of_block(std::int64_t rows) {
 
 /// Whether index vectors are counted by the first dimension of indices and updates, each for a short row.
 bool updates_rows(const Jaxpr& jaxpr, const Eqn& e) {
-  if (e.primitive != &scatter_p && e.primitive != &scatter_add_p) return false;
-  if (!e.inputs[1].is_var() || !e.inputs[2].is_var()) return false;
+  if (!is_scatter(e) || !e.inputs[1].is_var() || !e.inputs[2].is_var()) return false;
   if (!(jaxpr.aval(e.inputs[0]) == jaxpr.aval(e.outputs[0]))) return false;  // strong and weak
   const auto& d = e.params.as<ScatterParams>().dimension_numbers;
   const Shape& indices = jaxpr.aval(e.inputs[1]).shape;

@@ -116,10 +116,9 @@ bool cuts_last_axis(const Shape& from, const SliceParams& p) {
 
 /// Whether nothing is put before, behind or between the elements of the axes but the last, and nothing is taken away.
 bool pads_last_axis(const Aval& from, const PadParams& p) {
-  const auto none = [](const std::array<std::int64_t, 3>& c) { return c == decltype(c){0, 0, 0}; };
   const auto& [low, high, interior] = p.padding_config.back();
   return from.size() > 0 && low >= 0 && high >= 0 && interior >= 0 &&
-         std::all_of(p.padding_config.begin(), p.padding_config.end() - 1, none);
+         std::all_of(p.padding_config.begin(), p.padding_config.end() - 1, pads_nothing);
 }
 
 /// Whether what moves elements does so along other axes than the last.
@@ -135,15 +134,10 @@ bool leaves_last_axis(const Jaxpr& jaxpr, const Eqn& eqn) {
   }
   if (eqn.inputs.empty() || !apart(eqn.inputs[0])) return false;
   const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
-  if (p == &slice_p) {
-    const auto& s = eqn.params.as<SliceParams>();
-    return s.start_indices.back() == 0 && s.limit_indices.back() == from.back() &&
-           (s.strides.empty() || s.strides.back() == 1);
-  }
+  if (p == &slice_p) return takes_whole_axis(eqn.params.as<SliceParams>(), from, from.size() - 1);
   if (p == &dynamic_slice_p)
     return eqn.params.as<DynamicSliceParams>().slice_sizes.back() == from.back();
-  if (p == &pad_p)
-    return eqn.params.as<PadParams>().padding_config.back() == std::array<std::int64_t, 3>{0, 0, 0};
+  if (p == &pad_p) return pads_nothing(eqn.params.as<PadParams>().padding_config.back());
   return p == &rev_p && !eqn.params.as<DimensionsParams>().dimensions.contains(last);
 }
 
@@ -630,7 +624,7 @@ class Splitter {
     if (role == Role::turned) std::reverse(out.begin(), out.end());
     if (role == Role::joined || role == Role::turned) return out;
     const auto& p = eqn.params.as<SliceParams>();
-    const std::int64_t step = p.strides.empty() ? 1 : p.strides.back();
+    const std::int64_t step = stride_of(p, p.start_indices.size() - 1);
     Atoms some;
     for (std::int64_t k = p.start_indices.back(); k < p.limit_indices.back(); k += step)
       some.push_back(out[static_cast<std::size_t>(k)]);

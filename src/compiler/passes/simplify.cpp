@@ -175,10 +175,6 @@ std::span<const Rule> rules() {
   return *table;
 }
 
-bool works_by_element(const PrimitiveBase& p) {
-  const Lowering* lowering = p.rules().lowering();
-  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
-}
 bool is_elementwise(const Eqn& e) {
   return e.outputs.size() == 1 && e.effect == Effect::none && works_by_element(*e.primitive);
 }

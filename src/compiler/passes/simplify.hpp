@@ -99,9 +99,8 @@ class Simplifier {
   int depth_ = 0;  ///< of equations that rules make for rules
 };
 
-/// Whether the primitive works element by element; of equations that a rule is asked about, results are not known yet.
-bool works_by_element(const PrimitiveBase& p);
-/// Whether the equation works element by element, on one result.
+/// Whether the equation works element by element, on one result. Of equations that a rule is asked about, results are not
+/// known yet.
 bool is_elementwise(const Eqn& e);
 
 // simplify_slices.cpp

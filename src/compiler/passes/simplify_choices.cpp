@@ -105,8 +105,6 @@ Atom is_chosen(Simplifier& s, const Choice& c, const Atom& places, const Shape& 
   return s.make(eq_p, NoParams{}, {here, there}, {of, DType::bool_, false});
 }
 
-bool scatters(const Eqn& e) { return one_of(e, {&scatter_p, &scatter_add_p}); }
-
 // Of a row: where nobody writes it down (x + zeros.at[i].add(y), rows of 1,000: 0.45 of the time), and where it is stored:
 // rows of 32 take 0.5 to 0.7, of 100 f64 1.6 of the time of filling memory with zeros.
 constexpr std::int64_t kLongest = 4096, kLongestStored = 32;
@@ -116,7 +114,7 @@ constexpr std::int64_t kFew = 1 << 12;  // elements
 
 std::vector<bool> values_in_passing(const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
-  const bool any = std::any_of(eqns.begin(), eqns.end(), [](const Eqn& e) { return scatters(e); });
+  const bool any = std::any_of(eqns.begin(), eqns.end(), is_scatter);
   std::vector<bool> passes(static_cast<std::size_t>(jaxpr.num_vars()), any);
   if (!any) return passes;
   const auto is_wanted = [&](const Atom& a) {

@@ -257,12 +257,11 @@ std::optional<Atom> slice_of_matrices(Simplifier& s, const Eqn& e, const Aval& o
   const Atom x = e.inputs[0];
   const SliceParams cut = p;
   const Atoms all = numbers_of(s, x, out.with_shape(rows).strong());
-  const auto step = [&](std::size_t d) { return cut.strides.empty() ? 1 : cut.strides[d]; };
   Atoms some;
   for (std::int64_t i = cut.start_indices[matrix]; i < cut.limit_indices[matrix];
-       i += step(matrix)) {
+       i += stride_of(cut, matrix)) {
     for (std::int64_t j = cut.start_indices.back(); j < cut.limit_indices.back();
-         j += step(matrix + 1))
+         j += stride_of(cut, matrix + 1))
       some.push_back(all[static_cast<std::size_t>(i * from.back() + j)]);
   }
   rows[matrix] = static_cast<std::int64_t>(some.size());

@@ -38,8 +38,7 @@ struct Parts {
 std::optional<Parts::Part> part_of(const Eqn& slice, const Shape& shape, std::size_t d) {
   const auto& p = slice.params.as<SliceParams>();
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (!p.strides.empty() && p.strides[i] != 1) return std::nullopt;
-    if (i != d && (p.start_indices[i] != 0 || p.limit_indices[i] != shape[i])) return std::nullopt;
+    if (i == d ? stride_of(p, i) != 1 : !takes_whole_axis(p, shape, i)) return std::nullopt;
   }
   return Parts::Part{p.start_indices[d], p.limit_indices[d]};
 }
@@ -137,10 +136,7 @@ std::optional<Atom> made_of_parts(Simplifier& s, const Parts& parts, const Atom&
     p.shape = out.shape;
     return s.make(iota_p, p, {}, out);
   }
-  const Lowering* lowering = e.primitive->rules().lowering();
-  if (depth == 0 || e.effect != Effect::none || e.outputs.size() != 1 || lowering == nullptr ||
-      !std::holds_alternative<Lowering::Element>(lowering->form) || element_cost(e) > 1)
-    return std::nullopt;
+  if (depth == 0 || !is_elementwise(e) || element_cost(e) > 1) return std::nullopt;
   Atoms inputs;
   for (const Atom& x : e.inputs) {
     auto made = made_of_parts(s, parts, x, depth - 1);

@@ -1,6 +1,5 @@
 // Rules about shapes: what is reshaped, broadcast, reversed or folded.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "compiler/forms.hpp"
@@ -134,7 +133,7 @@ std::optional<Atom> slice_of_repeats(Simplifier& s, const Eqn& e, const Aval& ou
   for (std::size_t d = axis; d < x.shape.size(); ++d) {
     inner.start_indices.push_back(p.start_indices[d]);
     inner.limit_indices.push_back(p.limit_indices[d]);
-    inner.strides.push_back(p.strides.empty() ? 1 : p.strides[d]);
+    inner.strides.push_back(stride_of(p, d));
     shape.push_back(out.shape[d]);
   }
   const Atom all = with_repeats(s, *repeats, x, axis);
@@ -231,9 +230,7 @@ std::optional<Atom> rev_chain(Simplifier& s, const Eqn& e, const Aval& out) {
 }
 std::optional<Atom> pad_nothing(Simplifier&, const Eqn& e, const Aval&) {
   const auto& config = e.params.as<PadParams>().padding_config;
-  const bool nothing = std::all_of(config.begin(), config.end(), [](const auto& c) {
-    return c == std::array<std::int64_t, 3>{0, 0, 0};
-  });
+  const bool nothing = std::all_of(config.begin(), config.end(), pads_nothing);
   return nothing ? std::optional(e.inputs[0]) : std::nullopt;
 }
 // A window of the size of the array begins where that does.

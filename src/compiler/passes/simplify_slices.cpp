@@ -10,19 +10,9 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
-namespace {
-
-std::int64_t stride_of(const SliceParams& p, std::size_t d) {
-  return p.strides.empty() ? 1 : p.strides[d];
-}
-
-}  // namespace
-
 bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions) {
   for (std::size_t d = 0; d < dimensions; ++d) {
-    if (params.start_indices[d] != 0 || params.limit_indices[d] != from[d] ||
-        stride_of(params, d) != 1)
-      return false;
+    if (!takes_whole_axis(params, from, d)) return false;
   }
   return true;
 }

@@ -32,13 +32,6 @@ const Atom* transposed(Simplifier& s, const Atom& a, const Shape*& permutation) 
   return &inner->inputs[0];
 }
 
-const Eqn* element_of(const Simplifier& s, const Atom& a) {
-  const Eqn* e = s.definition(a);
-  const Lowering* lowering = e == nullptr ? nullptr : e->primitive->rules().lowering();
-  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form) ? e
-                                                                                          : nullptr;
-}
-
 /// transpose(b) for a broadcast of something much smaller: dimension d of the result is
 /// permutation[d] of b.
 std::optional<Atom> broadcast_in_order(Simplifier& s, const Eqn& b, const Aval& aval,
@@ -74,8 +67,8 @@ std::optional<Atom> made_in_order(Simplifier& s, const Atom& a, const Shape& per
     const Eqn copy = *b;
     return broadcast_in_order(s, copy, aval, permutation);
   }
-  const Eqn* e = depth > 0 ? element_of(s, a) : nullptr;
-  if (e == nullptr || element_cost(*e) > 1) return std::nullopt;
+  const Eqn* e = depth > 0 ? s.definition(a) : nullptr;
+  if (e == nullptr || !works_by_element(*e->primitive) || element_cost(*e) > 1) return std::nullopt;
   const Eqn copy = *e;
   Atoms inputs;
   for (const Atom& x : copy.inputs) {

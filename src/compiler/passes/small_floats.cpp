@@ -24,20 +24,16 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-bool is_one_of(const PrimitiveBase* p, std::initializer_list<const PrimitiveBase*> all) {
-  return std::find(all.begin(), all.end(), p) != all.end();
-}
-
 /// Moves elements from fixed places; where these are few among many, as for a gather, all would be converted.
 bool moves(const Eqn& e) {
-  return is_one_of(e.primitive, {&broadcast_in_dim_p, &reshape_p, &transpose_p, &slice_p, &pad_p,
-                                 &rev_p, &concatenate_p});
+  return one_of(
+      e, {&broadcast_in_dim_p, &reshape_p, &transpose_p, &slice_p, &pad_p, &rev_p, &concatenate_p});
 }
 /// Whether every result is a value that the small type has, if the operands are.
 bool is_exact(const Eqn& e) {
-  return moves(e) || is_one_of(e.primitive, {&neg_p, &abs_p, &sign_p, &max_p, &min_p, &clamp_p,
-                                             &select_n_p, &floor_p, &ceil_p, &round_p, &copy_p,
-                                             &stop_gradient_p, &reduce_max_p, &reduce_min_p});
+  return moves(e) ||
+         one_of(e, {&neg_p, &abs_p, &sign_p, &max_p, &min_p, &clamp_p, &select_n_p, &floor_p,
+                    &ceil_p, &round_p, &copy_p, &stop_gradient_p, &reduce_max_p, &reduce_min_p});
 }
 
 class Widener {
@@ -107,8 +103,8 @@ class Widener {
   bool computes(const Eqn& e) const {
     // Steps from one number to the next, and bits, are other ones in f32; what users' operations are, nobody knows.
     if (!fits(e) || !is_own_operation(*e.primitive) ||
-        is_one_of(e.primitive, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
-                                &convert_element_type_p}))
+        one_of(e, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
+                   &convert_element_type_p}))
       return false;
     if (e.primitive == &dot_general_p) return true;
     const Lowering* lowering = e.primitive->rules().lowering();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -11,8 +12,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-bool is_scatter(const Eqn& e) { return e.primitive == &scatter_p || e.primitive == &scatter_add_p; }
 
 class Wraps {
  public:

@@ -9,6 +9,7 @@
 
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/plan/dot.hpp"
 #include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -451,27 +452,20 @@ class Analysis {
     return loop.programs[eqn.primitive == &while_p ? 1 : 0].labels;
   }
 
-  // The multiplications of an element; what a reduction folds has been counted where it was computed.
-  static std::int64_t terms_of(const Jaxpr& jaxpr, const Eqn& eqn) {
-    if (eqn.primitive != &dot_general_p) return 1;
-    std::int64_t terms = 1;
-    for (const std::int64_t d : eqn.params.as<DotGeneralParams>().dimension_numbers.lhs_contracting)
-      terms *= jaxpr.aval(eqn.inputs[0]).shape[static_cast<std::size_t>(d)];
-    return terms;
-  }
-
   // Every cell computes `n` elements of an equation's result, though they may be the same for many. Kernels compute
   // each once, with lanes along rows where these are not short.
   void count(const Jaxpr& jaxpr, const Eqn& eqn, std::int64_t n, const Labels& labels,
              const CellLoop& whole) {
-    const std::int64_t terms = terms_of(jaxpr, eqn), cost = element_cost(eqn);
+    const bool product = eqn.primitive == &dot_general_p;
+    // What a reduction folds has been counted where it was computed.
+    const std::int64_t terms = product ? terms_of(jaxpr, eqn) : 1, cost = element_cost(eqn);
     std::int64_t cells = 1, different = 1;
     for (std::size_t axis = 0; axis < whole.axes.size(); ++axis) {
       cells *= whole.axes[axis];
       if (std::find(labels.begin(), labels.end(), static_cast<int>(axis)) != labels.end())
         different *= whole.axes[axis];
     }
-    const bool product = eqn.primitive == &dot_general_p, call = cost >= 8;
+    const bool call = cost >= 8;
     const Shape& shape = jaxpr.aval(eqn.outputs[0]).shape;
     const std::int64_t row = shape.empty() ? 1 : shape.back();
     const std::int64_t lanes =

@@ -46,6 +46,13 @@ std::optional<Group> merge(const Shape& shape, const Shape& dims) {
 
 }  // namespace
 
+std::int64_t terms_of(const Jaxpr& jaxpr, const Eqn& dot) {
+  std::int64_t terms = 1;
+  for (const std::int64_t d : dot.params.as<DotGeneralParams>().dimension_numbers.lhs_contracting)
+    terms *= jaxpr.aval(dot.inputs[0]).shape[static_cast<std::size_t>(d)];
+  return terms;
+}
+
 Shape free_dims(int rank, const Shape& batch, const Shape& contracting) {
   Shape out;
   for (int d = 0; d < rank; ++d) {

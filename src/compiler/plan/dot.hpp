@@ -44,6 +44,9 @@ inline constexpr std::int64_t kLeastLargeProduct = 48 * 48 * 48;
 /// The product of floats that the runtime's own computes faster than generated loops; nullopt: loops.
 std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn);
 
+/// Of how many products each number of a dot_general is the sum.
+std::int64_t terms_of(const Jaxpr& jaxpr, const Eqn& dot);
+
 /// The dimensions of an operand of this rank that are neither batch nor contracting.
 Shape free_dims(int rank, const Shape& batch, const Shape& contracting);
 /// The permutation that brings an operand to (batch, free, contracting) order.

@@ -12,7 +12,6 @@
 #include "compiler/plan/tiles.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "compiler/emit/emit_reduction.hpp"
@@ -238,8 +237,7 @@ class Tiling {
     if (e.primitive == &slice_p) return true;  // as long as before: all of it
     if (e.primitive == &concatenate_p)
       return e.params.as<ConcatenateParams>().dimension != cut.dim(to);
-    return e.primitive == &pad_p &&
-           e.params.as<PadParams>().padding_config[dim] == std::array<std::int64_t, 3>{0, 0, 0};
+    return e.primitive == &pad_p && pads_nothing(e.params.as<PadParams>().padding_config[dim]);
   }
 
   // Whether two values lie apart, or one where the other did, element by element.
