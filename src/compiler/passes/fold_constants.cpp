@@ -21,6 +21,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/regions.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
@@ -45,30 +46,6 @@ bool is_cheap(const Eqn& e) {
   if (one_of(e, {&transpose_p, &rev_p, &concatenate_p, &pad_p, &gather_p, &dynamic_slice_p}))
     return true;
   return works_by_element(*e.primitive) && element_cost(e) <= 1;
-}
-
-/// The programs of a loop or branch, and of their inputs those that are the same each time it runs.
-struct Region {
-  const Jaxpr* jaxpr;
-  int num_consts;       ///< its first inputs
-  std::size_t operand;  ///< of the equation, for the first of them
-};
-std::vector<Region> regions_of(const Eqn& e) {
-  if (e.primitive == &scan_p) {
-    const auto& p = e.params.as<ScanParams>();
-    return {{&p.jaxpr, p.num_consts, 0}};
-  }
-  if (e.primitive == &while_p) {
-    const auto& p = e.params.as<WhileParams>();
-    return {{&p.cond_jaxpr, p.cond_nconsts, 0},
-            {&p.body_jaxpr, p.body_nconsts, static_cast<std::size_t>(p.cond_nconsts)}};
-  }
-  std::vector<Region> regions;
-  if (e.primitive == &cond_p) {
-    for (const Jaxpr& branch : e.params.as<CondParams>().branches)
-      regions.push_back({&branch, branch.num_inputs(), 1});
-  }
-  return regions;
 }
 
 /// Whether an equation with something to compute has operands that are all known. Most programs have none, which
@@ -211,8 +188,11 @@ class Folder {
       }
       Params params = e.params;
       Atoms operands = atoms(e.inputs);
-      if (const auto found = inner.find(i); found != inner.end())
-        params = take_constants(e, found->second, inner_constants.at(i), operands);
+      if (const auto found = inner.find(i); found != inner.end()) {
+        std::vector<Jaxpr> programs;
+        for (const FoldedConstants& f : found->second) programs.push_back(f.jaxpr);
+        params = with_constants(e, programs, inner_constants.at(i), operands);
+      }
       atoms.push(b.add_eqn(*e.primitive, params, operands, atoms.out_avals(e), e.effect, e.where));
     }
     out.jaxpr = b.build(atoms(jaxpr_.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
@@ -357,57 +337,6 @@ class Folder {
       arrays.push_back(within.values[i]);
     }
     return out;
-  }
-
-  /// A branch that takes the constants of all branches, of which those from `first` on are its own.
-  static Jaxpr with_all(const Jaxpr& branch, std::size_t first, std::size_t num_own,
-                        const Avals& all) {
-    detail::JaxprBuilder b;
-    Atoms inputs;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const Atom a = Atom::var(b.add_input(all[i]));
-      if (i >= first && i < first + num_own) inputs.push_back(a);
-    }
-    for (int i = static_cast<int>(num_own); i < branch.num_inputs(); ++i)
-      inputs.push_back(Atom::var(b.add_input(branch.aval(i))));
-    return b.build(b.inline_jaxpr(branch, inputs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
-  }
-
-  /// The parameters of the loop or branch with the programs within it, whose constants become operands.
-  static Params take_constants(const Eqn& e, const std::vector<FoldedConstants>& within,
-                               const std::vector<Atoms>& constants, Atoms& operands) {
-    const auto insert = [&](std::size_t where, const Atoms& atoms) {
-      operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(where), atoms.begin(),
-                      atoms.end());
-      return static_cast<int>(atoms.size());
-    };
-    if (e.primitive == &scan_p) {
-      ScanParams p = e.params.as<ScanParams>();
-      p.jaxpr = within[0].jaxpr;
-      p.num_consts += insert(0, constants[0]);
-      return Params::of(std::move(p));
-    }
-    if (e.primitive == &while_p) {
-      WhileParams p = e.params.as<WhileParams>();
-      p.cond_jaxpr = within[0].jaxpr;
-      p.body_jaxpr = within[1].jaxpr;
-      p.body_nconsts += insert(static_cast<std::size_t>(p.cond_nconsts), constants[1]);
-      p.cond_nconsts += insert(0, constants[0]);
-      return Params::of(std::move(p));
-    }
-    CondParams p = e.params.as<CondParams>();
-    Avals all;
-    for (const FoldedConstants& f : within)
-      for (std::size_t i = 0; i < f.values.size(); ++i)
-        all.push_back(f.jaxpr.aval(static_cast<Var>(i)));
-    std::size_t first = 0;
-    for (std::size_t k = 0; k < within.size(); ++k) {
-      const std::size_t num_own = within[k].values.size();
-      p.branches[k] = with_all(within[k].jaxpr, first, num_own, all);
-      insert(1 + first, constants[k]);
-      first += num_own;
-    }
-    return Params::of(std::move(p));
   }
 
   const Jaxpr& jaxpr_;

@@ -6,6 +6,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/regions.hpp"
 #include "compiler/passes/sums.hpp"
 #include "compiler/plan/cells.hpp"
 #include "compiler/plan/turns.hpp"
@@ -96,7 +97,7 @@ class Preparer {
           eqn.params, [&](const Jaxpr& j) { return prepare_loops(j, options_); }, changed);
       e.inputs = renamed(eqn.inputs);
       const Avals avals = renamed.out_avals(eqn);
-      if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
+      if (options_.hoist && (e.primitive == &scan_p || e.primitive == &while_p)) hoist_from(e);
       if (e.primitive == &scan_p && no_loop(e) && !(options_.cells && cellular(e, avals))) {
         renamed.push(trip_by_trip(e));
         continue;
@@ -108,7 +109,6 @@ class Preparer {
         }
       }
       if (e.primitive == &while_p) {
-        if (options_.hoist) prepare_while(e);
         const bool batch = !e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty();
         if (batch && !(options_.cells && cellular(e, avals))) {
           renamed.push(one_condition(e, avals));
@@ -218,38 +218,21 @@ class Preparer {
     return out;
   }
 
-  // The values that were kept, computed here; they become constants at `first` of the operands.
-  int compute_before(const Jaxpr& before, Atoms& operands, std::size_t first, int num_consts) {
-    const auto begin = operands.begin() + static_cast<std::ptrdiff_t>(first);
-    const Atoms kept = builder_.inline_jaxpr(before, Atoms(begin, begin + num_consts));
-    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(first), kept.begin(),
-                    kept.end());
-    return static_cast<int>(kept.size());
-  }
-
-  void prepare_scan(Eqn& e) {
-    ScanParams p = e.params.as<ScanParams>();
-    const auto cut = hoist(p.jaxpr, p.num_consts, p.length > 0);
-    if (!cut) return;
-    p.num_consts += compute_before(cut->before, e.inputs, 0, p.num_consts);
-    p.jaxpr = cut->body;
-    e.params = Params::of(std::move(p));
-  }
-
-  void prepare_while(Eqn& e) {
-    WhileParams p = e.params.as<WhileParams>();
-    const auto body = hoist(p.body_jaxpr, p.body_nconsts, false);
-    if (body) {
-      p.body_nconsts += compute_before(body->before, e.inputs,
-                                       static_cast<std::size_t>(p.cond_nconsts), p.body_nconsts);
-      p.body_jaxpr = body->body;
+  // What does not change is computed here, and is a constant of the loop.
+  void hoist_from(Eqn& e) {
+    const std::vector<Region> regions = regions_of(e);
+    std::vector<Jaxpr> programs = e.params.jaxprs();
+    std::vector<Atoms> kept(regions.size());
+    for (std::size_t k = regions.size(); k-- > 0;) {
+      // A condition is evaluated once at least.
+      const bool always = e.primitive == &scan_p ? e.params.as<ScanParams>().length > 0 : k == 0;
+      const auto cut = hoist(programs[k], regions[k].num_consts, always);
+      if (!cut) continue;
+      const auto begin = e.inputs.begin() + static_cast<std::ptrdiff_t>(regions[k].operand);
+      kept[k] = builder_.inline_jaxpr(cut->before, Atoms(begin, begin + regions[k].num_consts));
+      programs[k] = cut->body;
     }
-    const auto cond = hoist(p.cond_jaxpr, p.cond_nconsts, true);  // it is evaluated once at least
-    if (cond) {
-      p.cond_nconsts += compute_before(cond->before, e.inputs, 0, p.cond_nconsts);
-      p.cond_jaxpr = cond->body;
-    }
-    if (body || cond) e.params = Params::of(std::move(p));
+    e.params = with_constants(e, programs, kept, e.inputs);
   }
 
   // while any(p): (p, c) = let n = select(p, body(c), c) in (cond(n), n)

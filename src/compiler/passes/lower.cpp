@@ -5,6 +5,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/permutations.hpp"
+#include "compiler/passes/regions.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -91,68 +92,29 @@ class Lowerer {
     const ClosedJaxpr body =
         detail::stage_flat([&](std::span<const Array> x) { return ops.f(params, x); },
                            detail::avals_of(builder_, operands));
-    Atoms args;
-    for (const Array& c : body.consts) args.push_back(Atom::var(builder_.add_const(c)));
+    Atoms args = captured(body);
     args.insert(args.end(), operands.begin(), operands.end());
     return expand(inline_calls(body.jaxpr), args);
+  }
+  Atoms captured(const ClosedJaxpr& closed) {
+    Atoms atoms;
+    for (const Array& x : closed.consts) atoms.push_back(Atom::var(builder_.add_const(x)));
+    return atoms;
   }
 
   // The programs of a loop or branch are lowered for themselves; what that captured is handed to them
   // as further constants.
   Vars lower_region(const Eqn& eqn, Atoms operands, const Avals& out_avals) {
-    std::vector<ClosedJaxpr> lowered;
-    for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer(fold_places_).run(j));
-    const auto captured = [&](const ClosedJaxpr& c) {
-      Atoms atoms;
-      for (const Array& x : c.consts) atoms.push_back(Atom::var(builder_.add_const(x)));
-      return atoms;
-    };
-    const auto insert = [&](std::size_t at, const Atoms& atoms) {
-      operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(at), atoms.begin(),
-                      atoms.end());
-      return static_cast<int>(atoms.size());
-    };
-    Params params;
-    if (eqn.primitive == &scan_p) {
-      ScanParams p = eqn.params.as<ScanParams>();
-      p.jaxpr = lowered[0].jaxpr;
-      p.num_consts += insert(0, captured(lowered[0]));
-      params = Params::of(std::move(p));
-    } else if (eqn.primitive == &while_p) {
-      WhileParams p = eqn.params.as<WhileParams>();
-      p.cond_jaxpr = lowered[0].jaxpr;
-      p.body_jaxpr = lowered[1].jaxpr;
-      p.body_nconsts += insert(static_cast<std::size_t>(p.cond_nconsts), captured(lowered[1]));
-      p.cond_nconsts += insert(0, captured(lowered[0]));
-      params = Params::of(std::move(p));
-    } else {
-      CondParams p;
-      Atoms all;
-      std::vector<std::size_t> first;
-      for (const ClosedJaxpr& c : lowered) {
-        first.push_back(all.size());
-        const Atoms atoms = captured(c);
-        all.insert(all.end(), atoms.begin(), atoms.end());
-      }
-      for (std::size_t i = 0; i < lowered.size(); ++i)
-        p.branches.push_back(taking_all(lowered[i], all, first[i]));
-      insert(1, all);
-      params = Params::of(std::move(p));
+    std::vector<Jaxpr> programs;
+    std::vector<Atoms> constants;
+    for (const Region& region : regions_of(eqn)) {
+      const ClosedJaxpr lowered = Lowerer(fold_places_).run(*region.jaxpr);
+      programs.push_back(lowered.jaxpr);
+      constants.push_back(captured(lowered));
     }
+    Params params = with_constants(eqn, programs, constants, operands);
     return builder_.add_eqn(*eqn.primitive, std::move(params), std::move(operands), out_avals,
                             eqn.effect, eqn.where);
-  }
-
-  // A branch with the constants of all branches as its leading inputs.
-  Jaxpr taking_all(const ClosedJaxpr& branch, const Atoms& all, std::size_t first) {
-    if (all.size() == branch.consts.size()) return branch.jaxpr;
-    JaxprBuilder b;
-    Atoms consts, args;
-    for (const Atom& a : all) consts.push_back(Atom::var(b.add_input(builder_.aval(a))));
-    for (std::size_t i = 0; i < branch.consts.size(); ++i) args.push_back(consts[first + i]);
-    for (int i = static_cast<int>(branch.consts.size()); i < branch.jaxpr.num_inputs(); ++i)
-      args.push_back(Atom::var(b.add_input(branch.jaxpr.aval(i))));
-    return b.build(b.inline_jaxpr(branch.jaxpr, args), JaxprBuilder::DeadCode::keep).jaxpr;
   }
 
   // A matrix product needs the dimensions of each group side by side: a transpose sees to it.

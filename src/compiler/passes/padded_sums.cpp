@@ -12,6 +12,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/regions.hpp"
 #include "compiler/plan/updates.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -88,18 +89,14 @@ class PaddedSums {
       for (std::size_t i = 0; i + 1 < programs.size(); ++i)
         keep_where([&, other = traced(programs[i])](std::size_t r) { return from[r] == other[r]; });
     } else {
-      const int consts = e.primitive == &scan_p ? e.params.as<ScanParams>().num_consts
-                                                : e.params.as<WhileParams>().body_nconsts;
+      const int consts = regions_of(e).back().num_consts;
       keep_where([&](std::size_t r) { return from[r] == static_cast<int>(r) + consts; });
     }
     for (int& operand : from) operand = operand < 0 ? -1 : operand + first_operand(e);
     return from;
   }
   // The operand that is the first input of the last of a region's programs.
-  static int first_operand(const Eqn& e) {
-    if (e.primitive == &scan_p) return 0;
-    return e.primitive == &while_p ? e.params.as<WhileParams>().cond_nconsts : 1;
-  }
+  static int first_operand(const Eqn& e) { return static_cast<int>(regions_of(e).back().operand); }
 
   std::optional<PaddedSum> sum_of(const Eqn& e) const {
     if (e.primitive != &add_p || weight_of(jaxpr_.aval(e.outputs[0])) < kLeastUpdated)
