@@ -1,5 +1,5 @@
 // Arithmetic of 64-bit integers that C++ has not: sums and products modulo 2^64, as arrays have them; those that stop at
-// the largest number, for sizes and costs that are only compared; quotients that are rounded up.
+// the largest number, for sizes and costs that are only compared; quotients and multiples that are rounded up.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,8 @@ constexpr std::int64_t saturating_mul(std::int64_t a, std::int64_t b) {
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
+/// The next multiple of b, a itself where it is one, for a that are not negative.
+constexpr std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 }  // namespace detail
 }  // namespace v1

@@ -77,8 +77,8 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
   const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit
                             : each >= 2 * kRowUnit     ? kRowUnit
                                                        : 1;
-  out.length = (each + unit - 1) / unit * unit;
-  out.parts = (largest + out.length - 1) / out.length;
+  out.length = detail::rounded_up(each, unit);
+  out.parts = detail::ceil_div(largest, out.length);
   if (out.parts < 2 || out.parts * 8 > size / results) return {};
   // Two parts of which one is short leave most of the work to one thread.
   if (out.parts == 2 && 2 * (largest - out.length) < out.length) return {};

@@ -22,8 +22,8 @@ std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std:
   const std::int64_t work = detail::saturating_mul(size, cost);
   const std::int64_t wanted =
       even_parts(std::max<std::int64_t>(work / kParallelCost, 1), std::min(kMostParts, rows));
-  std::int64_t length = (rows + wanted - 1) / wanted;
-  if (length > kTileRows) length = (length + kTileRows - 1) / kTileRows * kTileRows;
+  std::int64_t length = detail::ceil_div(rows, wanted);
+  if (length > kTileRows) length = detail::rounded_up(length, kTileRows);
   // Parts of a few rows would write more partial results than they read.
   const std::int64_t rows_each = std::max<std::int64_t>(size / rows / dims.back().size, 1);
   return std::max(length, std::min<std::int64_t>(rows, (7 + rows_each) / rows_each));
@@ -34,7 +34,7 @@ std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std:
 std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost) {
   const std::vector<FoldDim> dims = merged_dims(k);
   const std::int64_t length = part_length(k, dims, cost);
-  return (dims[0].size + length - 1) / length;
+  return detail::ceil_div(dims[0].size, length);
 }
 std::int64_t rows_of_part(const Kernel& k) { return part_length(k, merged_dims(k), k.part_cost); }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/emit/emit_reduction.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 
 namespace telamon {
@@ -50,7 +51,7 @@ bool ReductionEmitter::fit_narrow(std::size_t inner) const {
   constexpr std::size_t kFew = 8;
   constexpr std::int64_t kMost = 128;
   if (kernel_.members.size() <= kFew) return true;
-  const std::int64_t vectors = (dims_[inner].size + lanes_ - 1) / lanes_;
+  const std::int64_t vectors = detail::ceil_div(dims_[inner].size, lanes_);
   if (static_cast<std::int64_t>(kernel_.members.size()) * vectors > kMost) return false;
   std::set<Var> wanted(kernel_.roots.begin(), kernel_.roots.end());
   for (const int e : kernel_.reductions)
@@ -69,7 +70,7 @@ bool ReductionEmitter::fit_narrow(std::size_t inner) const {
 
 // All columns in registers: one pass over the rows.
 void ReductionEmitter::narrow_columns(std::size_t inner) {
-  const std::int64_t size = dims_[inner].size, vectors = (size + lanes_ - 1) / lanes_;
+  const std::int64_t size = dims_[inner].size, vectors = detail::ceil_div(size, lanes_);
   const auto at_vector = [&](std::int64_t v) {
     gen_.set_lanes(lanes_, static_cast<int>(std::min<std::int64_t>(lanes_, size - v * lanes_)));
     index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
@@ -107,7 +108,7 @@ static std::int64_t most_stream_vectors() { return runtime::target_vector_regist
 std::int64_t ReductionEmitter::stream_vectors(std::size_t inner) const {
   const std::int64_t size = dims_[inner].size, period = size / std::gcd(size, lanes_);
   const std::int64_t several =
-      period >= kAccumulators ? period : (kAccumulators + period - 1) / period * period;
+      period >= kAccumulators ? period : detail::rounded_up(kAccumulators, period);
   return static_cast<std::int64_t>(count()) * several > most_stream_vectors() ? period : several;
 }
 

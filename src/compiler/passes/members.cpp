@@ -5,6 +5,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
@@ -45,7 +46,7 @@ std::int64_t lanes_of(const Aval& a) {
 /// vectors as all of it, however full.
 bool fills_vectors(const Aval& a, bool of_part) {
   const std::int64_t lanes = lanes_of(a);
-  const std::int64_t row = a.shape.back(), all = (row + lanes - 1) / lanes * lanes;
+  const std::int64_t row = a.shape.back(), all = detail::rounded_up(row, lanes);
   return of_part ? row >= lanes : 8 * row >= 7 * all;
 }
 

@@ -385,7 +385,7 @@ class Grouping {
   bool find_block(RowGroup& g, const Sizes& sizes, Products products) const {
     const std::int64_t each = std::max<std::int64_t>(sizes.all / g.rows, 1);
     const std::int64_t row = std::max<std::int64_t>(sizes.elements / g.rows, 1);
-    std::int64_t least = (kLeastWork + row - 1) / row;
+    std::int64_t least = detail::ceil_div(kLeastWork, row);
     if (least > 1) least = std::max(least, kLeastRows);
     least = std::max(least, least_product_rows(g));
     const bool sums = !g.sums.empty();

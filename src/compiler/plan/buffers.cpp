@@ -16,6 +16,7 @@
 
 #include "compiler/plan/packing.hpp"
 #include "compiler/plan/plan.hpp"
+#include "core/integers.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -218,7 +219,7 @@ class Arena {
     // processors fetch lines ahead, and would take these from each other (two threads that go through 33 KB each, Zen 5:
     // 0.385 us side by side, 0.34 where at least 256 bytes are between them).
     constexpr std::int64_t kApart = 4 * kAlignment;
-    loop.step->slice_bytes = (slice.bytes + kApart - 1) / kApart * kApart + kApart;
+    loop.step->slice_bytes = detail::rounded_up(slice.bytes, kApart) + kApart;
   }
 
   /// From numbers of blocks to offsets.
@@ -233,7 +234,7 @@ class Arena {
   // Until all are packed, the number of a block stands for its offset.
   void place(Packing& memory, int v, Location::Kind kind) {
     const std::int64_t bytes = std::max<std::int64_t>(
-        (possible(value(v).bytes()) + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+        detail::rounded_up(possible(value(v).bytes()), kAlignment), kAlignment);
     const int u = overwritten_by(v, kind);
     if (u < 0) {
       value(v).location = {kind, memory.add(range(v), bytes)};

@@ -176,7 +176,7 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
                     std::int64_t slice_bytes) noexcept {
   if (end <= 0) return 0;
   // Where that makes too many chunks, each is several of them: they begin at whole vectors.
-  if (most > 0) grain *= ((end + grain - 1) / grain + most - 1) / most;
+  if (most > 0) grain *= detail::ceil_div(detail::ceil_div(end, grain), most);
   // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
   if (runtime::num_threads() == 1) grain = end;
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
@@ -189,7 +189,7 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
     call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end), where);
     if (slice_bytes > 0) slices.give_back(mine);
   };
-  runtime::parallel_for((end + grain - 1) / grain, run, reinterpret_cast<const void*>(kernel));
+  runtime::parallel_for(detail::ceil_div(end, grain), run, reinterpret_cast<const void*>(kernel));
   return stopped ? 1 : 0;
 }
 

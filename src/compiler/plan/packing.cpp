@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/integers.hpp"
 #include "core/size_errors.hpp"
 #include "telamon/error.hpp"
 
@@ -23,9 +24,8 @@ namespace {
 // those of this size on are odd multiples of an eighth of a page.
 constexpr std::int64_t kApart = 512, kStaggeredFrom = 64 * kApart;
 
-std::int64_t rounded_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 std::int64_t aligned(std::int64_t offset, const Block& block) {
-  return rounded_up(offset, block.size >= kStaggeredFrom ? kApart : kAlignment);
+  return detail::rounded_up(offset, block.size >= kStaggeredFrom ? kApart : kAlignment);
 }
 
 /// Places blocks in the order in which they begin, each in the smallest gap where it fits. What has
@@ -262,7 +262,7 @@ std::int64_t possible(std::int64_t bytes) {
 std::int64_t Packing::add(const LiveRange& range, std::int64_t size) {
   const bool staggered = size >= kStaggeredFrom;
   blocks_.push_back(
-      {range, staggered ? rounded_up(size + kApart, 2 * kApart) - kApart : size, size});
+      {range, staggered ? detail::rounded_up(size + kApart, 2 * kApart) - kApart : size, size});
   return static_cast<std::int64_t>(blocks_.size()) - 1;
 }
 

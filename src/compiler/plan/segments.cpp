@@ -8,6 +8,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/fusion/index_space.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
@@ -52,7 +53,7 @@ class Tape {
  private:
   std::int64_t append(std::int64_t size) {
     const std::int64_t unit = std::min(size, kLine);  // powers of two
-    const std::int64_t at = (bytes + unit - 1) / unit * unit;
+    const std::int64_t at = detail::rounded_up(bytes, unit);
     bytes = at + size;
     return at;
   }
