@@ -1,4 +1,5 @@
 // concatenate: operands one after the other along `dimension`.
+#include "core/indices.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 

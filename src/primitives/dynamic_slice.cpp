@@ -2,6 +2,7 @@
 // replaced. Starts are clamped so that the window fits.
 #include <algorithm>
 
+#include "core/indices.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 

@@ -1,5 +1,6 @@
 // pad: (low, high, interior) per dimension; low and high may be negative (they crop), interior
 // elements go between neighbours. Operands: x, scalar value.
+#include "core/indices.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 

@@ -3,8 +3,6 @@
 
 #include "core/counted.hpp"
 
-#include <limits>
-
 namespace telamon {
 inline namespace v1 {
 namespace detail {
@@ -133,12 +131,6 @@ std::vector<Tangent> zero_cotangents(std::span<const LinearInput> inputs) {
   out.reserve(inputs.size());
   for (const LinearInput& x : inputs) out.emplace_back(Zero{x.aval().tangent()});
   return out;
-}
-
-Scalar signed_index(Emitter& e, Scalar x) {
-  if (x.dtype() == DType::u64)
-    x = e.min(x, e.constant_int(DType::u64, std::numeric_limits<std::int64_t>::max()));
-  return e.convert(x, DType::i64);
 }
 
 void loop_nest(Emitter& e, const Shape& shape, const std::function<void(const Index&)>& body) {

@@ -101,12 +101,6 @@ auto batch_in_place(const Primitive<P>& primitive, F adapt) {
 }
 
 // ---- generated code ----------------------------------------------------------------------------
-inline Scalar clamp(Emitter& e, Scalar x, std::int64_t low, std::int64_t high) {
-  const auto number = [&](std::int64_t n) { return e.constant_int(x.dtype(), n); };
-  return e.min(e.max(x, number(low)), number(high));
-}
-/// An index of any integer dtype as i64; u64 beyond the range saturates.
-Scalar signed_index(Emitter& e, Scalar x);
 /// A nest of loops over `shape`, calling body with the full index.
 void loop_nest(Emitter& e, const Shape& shape, const std::function<void(const Index&)>& body);
 

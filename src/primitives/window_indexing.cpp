@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/element.hpp"
+#include "core/indices.hpp"
 
 namespace telamon {
 inline namespace v1 {

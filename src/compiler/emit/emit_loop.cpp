@@ -9,6 +9,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "core/check.hpp"
+#include "core/indices.hpp"
 #include "core/integers.hpp"
 #include "runtime/native_forms.hpp"
 #include "runtime/target_isa.hpp"
@@ -417,11 +418,9 @@ void emit_update(KernelContext& k) {
   if (window.num_elements() == 0) return;
   Index starts;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    const DType t = aval(2 + d).dtype;
-    Scalar start = gen.load_now(pointer(k.step.reads[2 + d]), t, gen.index(0));
-    if (t == DType::u64) start = gen.min(start, gen.constant_int(t, INT64_MAX));  // not below 0
-    start = gen.convert(start, DType::i64);
-    starts.push_back(gen.min(gen.max(start, gen.index(0)), gen.index(shape[d] - window[d])));
+    const Scalar start =
+        gen.load_now(pointer(k.step.reads[2 + d]), aval(2 + d).dtype, gen.index(0));
+    starts.push_back(detail::clamp(gen, detail::signed_index(gen, start), 0, shape[d] - window[d]));
   }
   // Rows of the window lie side by side in both.
   const auto flat = [&](const Shape& of, const Index& index) {
