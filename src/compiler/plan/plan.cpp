@@ -10,6 +10,7 @@
 #include "compiler/plan/segments.hpp"
 #include "compiler/plan/updates.hpp"
 #include "core/check.hpp"
+#include "core/integers.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -306,7 +307,7 @@ class Planner {
     k.segments = cut_kernel(jaxpr(), k, producer_, options_.overlap_segments);
     if (!k.segments) return;
     const auto [extent, grain, by_columns] = chunking(plan_, step);
-    const std::int64_t chunks = grain > 0 ? (extent + grain - 1) / grain : 1;
+    const std::int64_t chunks = grain > 0 ? detail::ceil_div(extent, grain) : 1;
     const std::int64_t tapes = std::min(chunks, num_tapes(*k.segments));
     k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});
     step.writes.push_back(k.tape);

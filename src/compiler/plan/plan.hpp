@@ -16,6 +16,7 @@
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/executable/host_calls.hpp"
 #include "compiler/plan/cells.hpp"
+#include "core/integers.hpp"
 #include "telamon/jaxpr.hpp"
 
 namespace telamon {
@@ -157,7 +158,7 @@ struct Step {
 
   static constexpr std::int64_t kMaxChunks = 64;  ///< of a loop
   std::int64_t num_chunks() const {
-    return trips < 0 ? kMaxChunks : std::min(kMaxChunks, (trips + grain - 1) / grain);
+    return trips < 0 ? kMaxChunks : std::min(kMaxChunks, detail::ceil_div(trips, grain));
   }
 };
 

@@ -261,7 +261,7 @@ class Cutter {
     const auto size = static_cast<std::int64_t>(size_of(jaxpr_.aval(v).dtype));
     if (uniform(v)) return size;
     constexpr std::int64_t kByte = 8;  // bits
-    if (is_condition(v) && out_.lanes > 1) return (out_.lanes + kByte - 1) / kByte;
+    if (is_condition(v) && out_.lanes > 1) return detail::ceil_div(out_.lanes, kByte);
     return std::min(out_.lanes * size, out_.vector_bytes);
   }
   void place() {
@@ -280,7 +280,7 @@ class Cutter {
         out_.places[v] = uniform(v) ? tape.add_number(bytes(v)) : tape.add(bytes(v));
       for (const Var v : read_last[s]) tape.release(out_.places.at(v), bytes(v));
     }
-    out_.bytes = (tape.bytes + 2 * kLine - 1) / (2 * kLine) * (2 * kLine);
+    out_.bytes = detail::rounded_up(tape.bytes, 2 * kLine);
   }
 
   const Jaxpr& jaxpr_;
