@@ -10,10 +10,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/emit/emit_reduction.hpp"
-#include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
-#include "compiler/fusion/index_space.hpp"
-#include "compiler/plan/dot.hpp"
 #include "compiler/plan/segments.hpp"
 #include "core/concrete.hpp"
 #include "core/integers.hpp"
@@ -621,138 +618,6 @@ void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
 }
 
 }  // namespace
-
-std::int64_t cost_of(const Scope& scope, const Kernel& k) {
-  std::int64_t cost = 2;
-  for (const int e : k.members)
-    cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
-  return cost;
-}
-
-static bool transposes(const Scope& scope, const Kernel& k) {
-  return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
-    return scope.jaxpr.eqns()[static_cast<std::size_t>(e)].primitive == &transpose_p;
-  });
-}
-
-constexpr std::int64_t kTransposeTile = 16;  // a multiple of all numbers of lanes
-
-// Where rows of the operand become columns, chunks are of as many tiles as make a stream of it, if there are chunks
-// enough for all threads.
-static std::int64_t tiles_at_once(const Scope& scope, const Kernel& k) {
-  constexpr std::int64_t kMost = 16, kLeastChunks = 16;
-  const auto turns_rows = [&](int e) {
-    const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(e)];
-    if (eqn.primitive != &transpose_p) return false;
-    const Shape& order = eqn.params.as<TransposeParams>().permutation;
-    return order[0] + 1 == static_cast<std::int64_t>(order.size());
-  };
-  if (std::none_of(k.members.begin(), k.members.end(), turns_rows)) return 1;
-  return std::clamp<std::int64_t>(k.shape[0] / (kLeastChunks * kTransposeTile), 1, kMost);
-}
-
-// Of a few chunks one thread may have one more than another: half as long, there is an even number of them, unless
-// they can not be cut there.
-static Chunking in_even_chunks(std::int64_t extent, std::int64_t grain, std::int64_t unit) {
-  constexpr std::int64_t kMany = 16;
-  const std::int64_t chunks = (extent + grain - 1) / grain;
-  if (chunks > kMany) return {extent, grain};
-  return {extent, (extent + 2 * chunks * unit - 1) / (2 * chunks * unit) * unit};
-}
-
-Chunking chunking(const Plan& plan, const Step& step) {
-  const Kernel& k = step.kernel;
-  const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
-  constexpr std::int64_t kBlock = 64;     // a multiple of all lane counts
-  constexpr std::int64_t kColumns = 512;  // fewer side by side are no stream
-  switch (k.kind) {
-    case Kernel::Kind::emitted:
-    case Kernel::Kind::update: return {1, 0};
-    case Kernel::Kind::cells: {
-      const std::int64_t extent = k.shape.empty() ? 1 : k.shape[0];
-      const std::int64_t trips =
-          expected_trips(scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)]);
-      const std::int64_t each =
-          detail::saturating_mul(k.shape.num_elements() / std::max<std::int64_t>(extent, 1),
-                                 detail::saturating_mul(k.cell->work, trips));
-      const std::int64_t unit = k.shape.ndim() > 1 ? 1 : 2 * kBlock;
-      std::int64_t grain = detail::ceil_div(kParallelCost, std::max<std::int64_t>(each, 1));
-      grain = std::max(grain, extent / 64);
-      grain = (grain + unit - 1) / unit * unit;
-      if (grain == 0 || extent < 2 * grain) return {extent, 0};
-      return in_even_chunks(extent, grain, unit);
-    }
-    case Kernel::Kind::dot: {
-      const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
-      const auto p =
-          matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]),
-                         eqn.params.as<DotGeneralParams>());
-      if (!p) return {1, 0};
-      // Of short vectors reading and writing is most of it.
-      std::int64_t each = p->work_of_one() / 4;
-      for (const auto& [rows, columns] : {std::pair(p->m, p->k), {p->k, p->n}, {p->m, p->n}})
-        each = detail::saturating_add(each, detail::saturating_mul(rows, columns));
-      const std::int64_t grain =
-          std::max<std::int64_t>(kParallelCost / std::max<std::int64_t>(each, 1), 1);
-      if (grain * 2 > p->batch) return {p->batch, 0};
-      return in_even_chunks(p->batch, grain, 1);
-    }
-    default: break;
-  }
-  const std::int64_t size = k.shape.num_elements();
-  if (k.kind == Kernel::Kind::loop && size <= 1) return {1, 0};
-  const std::int64_t cost = cost_of(scope, k);
-  std::int64_t extent = 1, unit = 1;  // unit: chunks are multiples of it
-  bool by_columns = false;
-  if (k.kind == Kernel::Kind::loop) {
-    const std::size_t inner = inner_dim(k.shape);
-    extent = k.linear ? size : k.shape[0];
-    if (k.linear || inner == 0) unit = kBlock;
-    else if (transposes(scope, k)) {
-      unit = tiles_at_once(scope, k) * kTransposeTile;
-      // Points that become planes are a few long rows.
-      by_columns = extent < 2 * unit && extent * k.shape[inner] == size;
-      if (by_columns) {
-        extent = k.shape[inner];
-        unit = kBlock;
-      }
-    } else if (rows_of_group(plan, k, vector_lanes(scope.jaxpr, k)) > 1 &&
-               extent * k.shape[inner] == size)
-      unit = kBlock;
-  } else {
-    // As the emitter goes: over what is kept first, or else over columns of results.
-    const std::vector<FoldDim> dims = merged_dims(k);
-    const auto kept = [](const FoldDim& d) { return !d.folded; };
-    const auto first = std::find_if(dims.begin(), dims.end(), kept);
-    if (first != dims.end()) extent = first->size;
-    const bool along_results = !dims.empty() && kept(dims.back());
-    const bool columns = along_results && (first != dims.begin() || dims.size() == 1);
-    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp):
-    // chunks are of rows if there is nothing around these.
-    const bool short_rows =
-        !along_results && dims.size() <= 2 && (dims.empty() || dims.back().size <= 2 * kBlock);
-    // Where columns are too short to be folded in parts, a narrow stream is better than none.
-    const bool narrow =
-        extent < 4 * kColumns && detail::saturating_mul(size, cost) / (2 * kLeastPart) < extent;
-    unit = columns ? (narrow ? kBlock : kColumns) : short_rows ? kBlock : 1;
-  }
-  const std::int64_t each = std::max<std::int64_t>(
-      detail::saturating_mul(size / std::max<std::int64_t>(extent, 1), cost), 1);
-  std::int64_t grain = detail::ceil_div(kParallelCost, each);
-  // Of kernels that are cut, whole trips of their loops: each reads all of the code.
-  if (k.segments && extent >= 2 * k.segments->lanes * k.segments->vectors)
-    unit = std::max(unit, k.segments->lanes * k.segments->vectors);
-  grain = (grain + unit - 1) / unit * unit;
-  // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
-  grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
-  // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp). The last may lack a quarter.
-  const std::int64_t least = unit == kColumns ? 4 : 2;
-  if (grain == 0 || detail::saturating_mul(4, extent) < (4 * least - 1) * grain)
-    return {extent, 0, by_columns};
-  Chunking chunks = in_even_chunks(extent, grain, unit);
-  chunks.by_columns = by_columns;
-  return chunks;
-}
 
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {
   ProgramEmitter(gen, plan).run(name);
