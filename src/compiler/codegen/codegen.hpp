@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ struct Location {
   Kind kind = Kind::none;
   std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena or slice
   bool operator==(const Location&) const = default;
+};
+
+/// Where a loop between constants begins and ends.
+struct KnownBounds {
+  std::int64_t first = 0, last = 0;
+  bool operator==(const KnownBounds&) const = default;
 };
 
 /// A memory address in generated code.
@@ -223,6 +230,8 @@ class CodeGen final : public Emitter {
   bool is_live(Scalar x) const;
   /// Equal constants, as i64.
   static bool known_constant(Scalar x, std::int64_t& value);
+  /// Of a loop between equal constants: these.
+  static std::optional<KnownBounds> known_bounds(Scalar begin, Scalar end);
 
   // ---- the end -----------------------------------------------------------------------------------
   struct Timing {
@@ -277,6 +286,8 @@ class CodeGen final : public Emitter {
  private:
   enum class Ahead : std::uint8_t { nothing, quotients };
   enum class Entry : std::uint8_t { asked, certain };
+  Scalars only_trip(Scalar begin, const Scalars& init,
+                    const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
   Scalars carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                 const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead,
                 Entry entry);

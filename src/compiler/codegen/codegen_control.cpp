@@ -40,23 +40,28 @@ void CodeGen::loop_entered(Scalar begin, Scalar end, std::int64_t step,
   carry(begin, end, step, {}, trip, Ahead::nothing, Entry::certain);
 }
 
+// A loop of one trip is none. The trip's level is gone after it, but its code comes before all that follows.
+Scalars CodeGen::only_trip(Scalar begin, const Scalars& init,
+                           const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
+  Impl& m = *impl_;
+  const int outer = m.depth();
+  Scalars out;
+  region([&] { out = body(begin, init); });
+  for (Scalar& x : out) {
+    const Node* n = node_of(x);
+    x = Scalar(m.live(n) ? x.value() : m.make(n->value, outer, n->stride), x.dtype());
+  }
+  return out;
+}
+
 Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body,
                        Ahead ahead, Entry entry) {
   Impl& m = *impl_;
   const int outer = m.depth();
-  std::int64_t first = 0, last = 0;
-  const bool known = known_constant(begin, first) && known_constant(end, last);
-  if (known && first >= last) return init;
-  if (known && first + step >= last) {  // one trip: no loop
-    Scalars out;
-    region([&] { out = body(begin, init); });
-    for (Scalar& x : out) {  // the trip's level is gone, but its code comes before all that follows
-      const Node* n = node_of(x);
-      x = Scalar(m.live(n) ? x.value() : m.make(n->value, outer, n->stride), x.dtype());
-    }
-    return out;
-  }
+  const std::optional<KnownBounds> known = known_bounds(begin, end);
+  if (known && known->first >= known->last) return init;
+  if (known && known->first + step >= known->last) return only_trip(begin, init, body);
   std::vector<int> widths;
   for (const Scalar s : init) widths.push_back(m.width(node_of(s)));
   m.at(outer);
@@ -77,7 +82,8 @@ Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init
   i->addIncoming(node_of(begin)->value, before);
   const auto [phis, carried] = m.open_phis(init, initial, before);
   const Scalar index(m.make(i, m.depth()), DType::i64);
-  const Scalars next = body(known ? Impl::with_range(index, {first, last - 1}) : index, carried);
+  const Scalars next =
+      body(known ? Impl::with_range(index, {known->first, known->last - 1}) : index, carried);
   std::vector<Value*> values;
   for (std::size_t k = 0; k < init.size(); ++k) values.push_back(m.as(node_of(next[k]), widths[k]));
   m.at(m.depth());
@@ -88,7 +94,7 @@ Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init
   i->addIncoming(following, latch);
   for (std::size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(values[k], latch);
   if (ahead == Ahead::quotients && known && latch == loop)
-    m.divide_ahead({before, loop, i, first, last, step});
+    m.divide_ahead({before, loop, i, known->first, known->last, step});
   m.pop_level();
 
   m.levels.back().block = exit;

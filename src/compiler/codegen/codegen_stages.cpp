@@ -388,9 +388,9 @@ class StageWriter {
 void CodeGen::loop_overlapping(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
                                Overlap overlap, const std::function<void(Scalar i)>& body) {
   Impl& m = *impl_;
-  std::int64_t first = 0, last = 0;
-  const bool known = known_constant(begin, first) && known_constant(end, last);
-  if (trips < 8 || (known && ((last - first) % step != 0 || last <= first + step))) {
+  const std::optional<KnownBounds> known = known_bounds(begin, end);
+  if (trips < 8 ||
+      (known && ((known->last - known->first) % step != 0 || known->last <= known->first + step))) {
     loop_carried(begin, end, step, {}, [&](Scalar i, const Scalars&) {
       body(i);
       return Scalars{};

@@ -114,6 +114,12 @@ bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
   return true;
 }
 
+std::optional<KnownBounds> CodeGen::known_bounds(Scalar begin, Scalar end) {
+  KnownBounds known;
+  if (!known_constant(begin, known.first) || !known_constant(end, known.last)) return {};
+  return known;
+}
+
 // ---- ranges of indices ---------------------------------------------------------------------------
 IndexRange CodeGen::Impl::range(Scalar x) {
   if (x.dtype() != DType::i64) return {};

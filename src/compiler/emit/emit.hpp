@@ -2,6 +2,9 @@
 // outermost loop, so that a kernel can be run in chunks.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/emit/generator.hpp"
@@ -66,9 +69,15 @@ struct BlockOptions {
 /// extent of the whole dimension.
 void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options = {});
-/// Nested loops over dims[0], dims[1], ...: body(indices).
-void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
+/// Where each of several loops begins and ends.
+using LoopBounds = std::vector<std::pair<Scalar, Scalar>>;
+/// Of loops over all indices of dimensions of these sizes.
+LoopBounds bounds_of(CodeGen& gen, std::span<const std::int64_t> sizes);
+/// Nested loops, the first outermost: body(indices).
+void loop_nest(CodeGen& gen, const LoopBounds& bounds,
                const std::function<void(const Index&)>& body);
+/// Where the last whole step from `begin` on ends that goes no further than `end`.
+Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t step);
 
 // ---- seams (emit_seams.cpp)
 /// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
@@ -93,8 +102,7 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
 /// of registers can; false, and nothing is emitted, otherwise. `around` calls what it is given to emit them, once or
 /// more, and says whether results may go around the caches.
-bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
-                     const std::vector<std::pair<Scalar, Scalar>>& outer,
+bool emit_transposed(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
 
 /// Equations, times vectors, that one trip of a loop over such rows, or down their columns, has at most.

@@ -1,6 +1,5 @@
 // Kernels whose every result has the shape of the loop nest.
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <optional>
 #include <span>
@@ -8,10 +7,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/index_space.hpp"
-#include "core/check.hpp"
-#include "core/indices.hpp"
 #include "core/integers.hpp"
-#include "runtime/native_forms.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
@@ -19,11 +15,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-int vector_lanes_of(DType dtype) {
-  return static_cast<int>(runtime::target_vector_bytes() /
-                          std::max<std::size_t>(size_of(dtype), 4));
-}
 
 constexpr std::size_t kMostOfParts = 900;  // equations: three times what a kernel has
 
@@ -111,15 +102,18 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
   return true;
 }
 
+// Whether this is all of the outermost loop, and known to be.
+static bool is_whole(const KernelContext& k) {
+  return CodeGen::known_bounds(k.begin, k.end) == KnownBounds{0, k.kernel().shape[0]};
+}
+
 // Rows of a small matrix that have more in common, by columns of operands that are the same in all of
 // them, than its columns have: what is the same is computed once where the loop over rows is inside.
 static bool columns_first(const KernelContext& k, std::size_t inner) {
   constexpr std::int64_t kMost = 1 << 11;  // elements: all lie in the nearest cache
   const Kernel& kernel = k.kernel();
-  std::int64_t first = 0, last = 0;
   if (!k.plan.emit.columns_first || inner == 0 || kernel.shape.num_elements() > kMost ||
-      !CodeGen::known_constant(k.begin, first) || !CodeGen::known_constant(k.end, last) ||
-      first != 0 || last != kernel.shape[0])
+      !is_whole(k))
     return false;
   int in_rows = 0, in_columns = 0;
   for (const int e : kernel.members) {
@@ -160,104 +154,14 @@ static std::optional<Scalar> is_in_place(KernelContext& k) {
   return any;
 }
 
-int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
-  std::size_t widest = 4;
-  const auto consider = [&](DType d) { widest = std::max(widest, size_of(d)); };
-  for (const int e : kernel.members) {
-    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
-      // Scalars are spread over the lanes only where they are used, as what they are used for.
-      if (jaxpr.aval(a).size() > 1) consider(jaxpr.aval(a).dtype);
-    }
-    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
-    for (const Var v : eqn.outputs) {
-      if (jaxpr.aval(v).size() > 1 && !finds_place(eqn)) consider(jaxpr.aval(v).dtype);
-    }
-  }
-  return static_cast<int>(runtime::target_vector_bytes() / widest);
-}
-
-// Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
-// takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
-constexpr std::int64_t kWholeRow = 4;
-constexpr std::size_t kMostWrittenOut =
-    300;  // equations: with more there is no lack of what to do meanwhile
-// Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
-// on vectors.
-constexpr std::int64_t kWholeRowOfPositions = 256;
-
-static bool is_written_out(const KernelContext& k, std::int64_t vectors) {
-  if (vectors <= kWholeRow) return vectors == 1 || k.kernel().members.size() <= kMostWrittenOut;
-  const std::vector<Eqn>& eqns = k.scope.jaxpr.eqns();
-  const auto& members = k.kernel().members;
-  return detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kWholeRowOfPositions &&
-         std::any_of(members.begin(), members.end(),
-                     [&](int e) { return eqns[static_cast<std::size_t>(e)].primitive == &iota_p; });
-}
-
-void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::function<void(Scalar base)>& body, BlockOptions options) {
-  CodeGen& gen = k.gen;
-  const std::int64_t rest = size % lanes, whole = size - rest;
-  std::int64_t first = 0, last = 0;
-  const bool all =
-      CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) && last == size;
-  const auto once = [&](std::int64_t base) {
-    const auto block = [&] { body(gen.index(base)); };
-    if (options.loads_leave) gen.scope(block);
-    else gen.region(block);
-  };
-  if (whole > 0) {
-    gen.set_lanes(lanes, lanes);
-    const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (k.plan.emit.write_out_rows && all && is_written_out(k, (whole - first) / lanes)) {
-      for (std::int64_t base = first; base < whole; base += lanes) once(base);
-    } else if ((options.overlap.stages || options.overlap.interleave) && lanes > 1) {
-      gen.loop_overlapping(begin, stop, lanes, whole / lanes, options.overlap, body);
-    } else {
-      gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
-        body(i);
-        return Scalars{};
-      });
-    }
-  }
-  if (rest > 0) {
-    const auto tail = [&] {
-      const auto of_tail = std::bit_ceil(static_cast<unsigned>(rest));
-      gen.set_lanes(options.narrow_tail ? static_cast<int>(of_tail) : lanes,
-                    static_cast<int>(rest));
-      once(whole);
-    };
-    if (all) tail();
-    else gen.if_then(gen.compare(Compare::gt, end, gen.index(whole)), tail);
-  }
-  gen.set_lanes(1, 1);
-}
-
-void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
-               const std::function<void(const Index&)>& body) {
-  Index index;
-  const std::function<void()> nest = [&] {
-    if (index.size() == bounds.size()) return body(index);
-    const auto [begin, end] = bounds[index.size()];
-    gen.loop(begin, end, [&](Scalar i) {
-      index.push_back(i);
-      nest();
-      index.pop_back();
-    });
-  };
-  nest();
-}
-
 // Whether the rows of a small kernel are written out one after the other: what an index decides (a padding,
 // a row of the identity) is decided by the compiler then, and there is no loop to go round.
 static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes) {
   constexpr std::int64_t kMostRows = 16, kMost = 512;  // kMost: operations on vectors
   constexpr std::size_t kFewSteps = 8;  // of the program: others take long enough to compile
   const Shape& shape = k.kernel().shape;
-  std::int64_t first = 0, last = 0;
   if (!k.plan.emit.write_out_rows || !k.plan.emit.inline_kernels || inner == 0 || k.by_columns ||
-      k.plan.steps.size() > kFewSteps || !CodeGen::known_constant(k.begin, first) ||
-      !CodeGen::known_constant(k.end, last) || first != 0 || last != shape[0])
+      k.plan.steps.size() > kFewSteps || !is_whole(k))
     return false;
   const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
   const std::int64_t vectors = rows * detail::ceil_div(columns, lanes);
@@ -284,10 +188,7 @@ static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
 // reads and writes memory faster past that cache; several are as fast through it, and faster by far where
 // arrays are found there again. None: it is the whole, or too large.
 static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t trips) {
-  std::int64_t first = 0, last = 0;
-  if (!k.is_shared && CodeGen::known_constant(k.begin, first) &&
-      CodeGen::known_constant(k.end, last))
-    return {};
+  if (!k.is_shared && CodeGen::known_bounds(k.begin, k.end)) return {};
   const std::int64_t cache = runtime::last_cache_bytes();
   if (k.bytes() > cache + cache / 4) return {};  // most of it is still there
   if (k.is_shared) return k.is_shared;
@@ -315,180 +216,130 @@ static void streaming_or_not(KernelContext& k, bool wanted, std::int64_t trips,
   gen.if_then(gen.not_(through), [&] { emit(true); });
 }
 
-void emit_loop(KernelContext& k) {
-  CodeGen& gen = k.gen;
-  const Kernel& kernel = k.kernel();
-  const std::int64_t size = kernel.shape.num_elements();
-  if (size == 0) return;
-  if (kernel.segments) return emit_segments(k);
-  Generator value_at = k.generator();
-  if (size == 1) {
-    gen.set_lanes(1, 1);
-    store_roots(k, value_at,
-                {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
-    return;
+namespace {
+
+/// The loops of a kernel over more than one element, in one of their forms.
+class LoopEmitter {
+ public:
+  explicit LoopEmitter(KernelContext& k)
+      : k_(k),
+        gen_(k.gen),
+        kernel_(k.kernel()),
+        shape_(kernel_.shape),
+        inner_(inner_dim(shape_)),
+        lanes_(vector_lanes(k)) {
+    // Of a single row that lanes run across, there is a single element.
+    const bool across = kernel_.linear || shape_.num_elements() == shape_[0];
+    if (across && k.unit % lanes_ != 0) lanes_ = 1;
+    outer_ = bounds_of(gen_, std::span(shape_.data(), inner_));
+    if (inner_ > 0 && !k.by_columns) outer_[0] = {k.begin, k.end};
   }
-  int lanes = vector_lanes(k);
-  // Of a single row that lanes run across, there is a single element.
-  const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
-  if (across && k.unit % lanes != 0) lanes = 1;
-  const BlockOptions options{.loads_leave = true,
-                             .overlap = {k.plan.emit.loop_stages, k.plan.emit.interleave},
-                             .narrow_tail = true};
-  // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
-  const auto streams = [&](std::int64_t one) {
-    return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
-  };
-  if (kernel.linear) {
-    return streaming_or_not(k, streams(kStreamingOne), size, [&](bool) {
-      Generator values = k.generator();
-      seamed_loop(
-          k, find_seams(k, size, kMostOfParts), k.begin, k.end, size, lanes,
-          [&](Scalar base) {
-            store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
-          },
-          options);
-    });
-  }
-  // The innermost dimension that is not 1 runs along the lanes.
-  const std::size_t inner = inner_dim(kernel.shape);
-  std::vector<std::pair<Scalar, Scalar>> outer;
-  for (std::size_t d = 0; d < inner; ++d)
-    outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
-  if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
-  // Rows of whole vectors begin where lines of the cache do.
-  const bool aligned_rows = kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
-  const bool whole = !k.by_columns && aligned_rows;
-  const std::int64_t trips = inner == 0 || k.by_columns ? kernel.shape[inner] : kernel.shape[0];
-  const auto around = [&](const std::function<void(bool)>& loops) {
-    streaming_or_not(k, aligned_rows && streams(kStreamingOne), trips, loops);
-  };
-  if (emit_transposed(k, inner, lanes, outer, around)) return;
-  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner], kMostOfParts);
-  const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
-    Index full = index;
-    full.push_back(gen.lane_index(base));
-    full.resize(kernel.shape.size(), gen.index(0));
-    store_roots(k, values, {kernel.shape, full, std::nullopt});
-  };
-  const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
-  if (columns_first(k, inner)) {
-    const auto rows = [&](Scalar base) {
-      loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
+
+  void run() {
+    if (kernel_.linear) return flat();
+    const auto around = [&](const std::function<void(bool)>& loops) {
+      streaming_or_not(k_, rows_are_aligned() && streams(kStreamingOne), trips(), loops);
     };
-    return seamed_loop(k, seams, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner],
-                       lanes, rows, {.loads_leave = true, .narrow_tail = true});
+    if (emit_transposed(k_, inner_, lanes_, outer_, around)) return;
+    seams_ = find_seams(k_, shape_[inner_], kMostOfParts);
+    if (columns_first(k_, inner_)) return columns_outside();
+    if (writes_rows_out(k_, inner_, lanes_)) return written_out();
+    if (rows_of_group(k_.plan, kernel_, lanes_) > 1 && !k_.by_columns) return short_rows();
+    rows();
   }
-  const auto row_of = [&](Generator& values, const Index& index) {
-    const bool part = inner == 0 || k.by_columns;
-    const Scalar first = part ? k.begin : gen.index(0);
-    const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
+
+ private:
+  // Along all dimensions at once.
+  void flat() {
+    const std::int64_t size = shape_.num_elements();
+    streaming_or_not(k_, streams(kStreamingOne), size, [&](bool) {
+      Generator values = k_.generator();
+      const auto block = [&](Scalar base) {
+        store_roots(k_, values, {shape_, std::nullopt, gen_.lane_index(base)});
+      };
+      seamed_loop(k_, find_seams(k_, size, kMostOfParts), k_.begin, k_.end, size, lanes_, block,
+                  overlapping());
+    });
+  }
+  // Vectors of columns, and for each of them all rows.
+  void columns_outside() {
+    Generator values = k_.generator();
+    const auto column = [&](Scalar base) {
+      loop_nest(gen_, outer_, [&](const Index& index) { block(values, index, base); });
+    };
+    seamed_loop(k_, seams_, gen_.index(0), gen_.index(shape_[inner_]), shape_[inner_], lanes_,
+                column, {.loads_leave = true, .narrow_tail = true});
+  }
+  void written_out() {
+    Generator values = k_.generator();
+    each_index(gen_, std::span(shape_.data(), inner_),
+               [&](const Index& index) { row(values, index); });
+  }
+  void short_rows() {
+    const bool aligned = short_rows_are_aligned(k_, inner_, lanes_);
+    streaming_or_not(k_, aligned && streams(kStreamingOne), trips(), [&](bool past_caches) {
+      Generator values = k_.generator();
+      emit_short_rows(k_, values, inner_, lanes_, past_caches,
+                      [&](const Index& index) { row(values, index); });
+    });
+  }
+  void rows() {
+    const bool whole = rows_are_aligned() && !k_.by_columns && seams_.empty();
+    streaming_or_not(k_, whole && streams(2 * kStreamingOne), trips(), [&](bool) {
+      Generator values = k_.generator();
+      loop_nest(gen_, outer_, [&](const Index& index) { row(values, index); });
+    });
+  }
+
+  void row(Generator& values, const Index& index) {
+    const bool part = inner_ == 0 || k_.by_columns;
+    const Scalar first = part ? k_.begin : gen_.index(0);
+    const Scalar last = part ? k_.end : gen_.index(shape_[inner_]);
     seamed_loop(
-        k, seams, first, last, kernel.shape[inner], lanes,
-        [&](Scalar base) { point_of(values, index, base); }, options);
-  };
-  if (writes_rows_out(k, inner, lanes)) {
-    return each_index(gen, std::span(kernel.shape.data(), inner),
-                      [&](const Index& index) { row_of(value_at, index); });
+        k_, seams_, first, last, shape_[inner_], lanes_,
+        [&](Scalar base) { block(values, index, base); }, overlapping());
   }
-  if (rows_of_group(k.plan, kernel, lanes) > 1 && !k.by_columns) {
-    const bool aligned = short_rows_are_aligned(k, inner, lanes);
-    return streaming_or_not(k, aligned && streams(kStreamingOne), trips, [&](bool past_caches) {
-      Generator values = k.generator();
-      emit_short_rows(k, values, inner, lanes, past_caches,
-                      [&](const Index& index) { row_of(values, index); });
-    });
+  // The vector from `base` on of the row that these indices are of.
+  void block(Generator& values, const Index& index, Scalar base) {
+    Index full = index;
+    full.push_back(gen_.lane_index(base));
+    full.resize(shape_.size(), gen_.index(0));
+    store_roots(k_, values, {shape_, full, std::nullopt});
   }
-  streaming_or_not(k, whole && seams.empty() && streams(2 * kStreamingOne), trips, [&](bool) {
-    Generator values = k.generator();
-    loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
-  });
-}
 
-void emit_update(KernelContext& k) {
-  CodeGen& gen = k.gen;
-  const Eqn& eqn = k.eqn(k.kernel().eqn);
-  const auto aval = [&](std::size_t i) { return k.scope.jaxpr.aval(eqn.inputs[i]); };
-  const auto pointer = [&](int v) { return gen.pointer(k.value(v).location); };
-  const Shape& shape = aval(0).shape;
-  const Shape& window = aval(1).shape;
-  const DType dtype = aval(0).dtype;
-  gen.set_lanes(1, 1);
-  const Pointer update = pointer(k.step.reads[1]), to = pointer(k.step.writes[0]);
-  if (window.num_elements() == 0) return;
-  Index starts;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const Scalar start =
-        gen.load_now(pointer(k.step.reads[2 + d]), aval(2 + d).dtype, gen.index(0));
-    starts.push_back(detail::clamp(gen, detail::signed_index(gen, start), 0, shape[d] - window[d]));
+  BlockOptions overlapping() const {
+    return {.loads_leave = true,
+            .overlap = {k_.plan.emit.loop_stages, k_.plan.emit.interleave},
+            .narrow_tail = true};
   }
-  // Rows of the window lie side by side in both.
-  const auto flat = [&](const Shape& of, const Index& index) {
-    Scalar sum = gen.index(0);
-    for (std::size_t d = 0; d < of.size(); ++d)
-      sum = gen.add(gen.mul(sum, gen.index(of[d])), index[d]);
-    return sum;
-  };
-  std::vector<std::pair<Scalar, Scalar>> outer;
-  for (std::size_t d = 0; d + 1 < window.size(); ++d)
-    outer.emplace_back(gen.index(0), gen.index(window[d]));
-  const std::int64_t row = window.empty() ? 1 : window.back();
-  const int lanes = row == 1 ? 1 : vector_lanes_of(dtype);
-  loop_nest(gen, outer, [&](const Index& index) {
-    vector_loop(k, gen.index(0), gen.index(row), row, lanes, [&](Scalar base) {
-      Index in = index, out = index;
-      if (!window.empty()) {
-        in.push_back(gen.lane_index(base));
-        out.push_back(gen.lane_index(base));
-      }
-      for (std::size_t d = 0; d < out.size(); ++d) out[d] = gen.add(starts[d], out[d]);
-      gen.store(to, dtype, flat(shape, out), gen.load(update, dtype, flat(window, in)));
-    });
-  });
-}
+  // Rows of whole vectors begin where lines of the cache do.
+  bool rows_are_aligned() const { return kernel_.woven.empty() && shape_[inner_] % lanes_ == 0; }
+  std::int64_t trips() const { return inner_ == 0 || k_.by_columns ? shape_[inner_] : shape_[0]; }
+  // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
+  bool streams(std::int64_t one) const {
+    return should_stream(k_, kernel_.roots.size() == 1 ? one : kStreamingBytes);
+  }
 
-// A call of the runtime's own kernel, where the primitive has one for these shapes.
-static bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in,
-                        const std::vector<Buffer>& out) {
-  std::vector<runtime::NativeOperand> operands;
-  for (std::size_t i = 0; i < eqn.inputs.size(); ++i)
-    operands.push_back({k.scope.jaxpr.aval(eqn.inputs[i]), k.value(k.step.reads[i]).uniform});
-  const auto call = runtime::native_call(eqn.primitive->name(), eqn.params, operands);
-  if (!call) return false;
-  using Call = runtime::NativeCall;
-  if (std::find(call->buffers.begin(), call->buffers.end(), 0) == call->buffers.end())
-    k.gen.copy(in[0], out[0]);
-  std::vector<Pointer> pointers;
-  for (const int b : call->buffers) {
-    const Buffer& buffer =
-        b >= 0 ? in[static_cast<std::size_t>(b)] : out[static_cast<std::size_t>(Call::kResult - b)];
-    pointers.push_back({buffer.pointer()});
-  }
-  k.gen.call_native(call->callee.symbol, pointers, call->numbers);
-  return true;
-}
+  KernelContext& k_;
+  CodeGen& gen_;
+  const Kernel& kernel_;
+  const Shape& shape_;
+  std::size_t inner_;  ///< the innermost dimension that is not 1: lanes run along it
+  int lanes_;
+  LoopBounds outer_;                 ///< of the dimensions around it
+  std::vector<std::int64_t> seams_;  ///< along it
+};
 
-void emit_form(KernelContext& k) {
-  const Eqn& eqn = k.eqn(k.kernel().eqn);
-  std::vector<Buffer> in, out;
-  const auto buffer = [&](int v) {
-    const Value& value = k.value(v);
-    return k.gen.pointer(value.location).handle;
-  };
-  for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-    const Aval& aval = k.scope.jaxpr.aval(eqn.inputs[i]);
-    in.emplace_back(aval.shape, aval.dtype, buffer(k.step.reads[i]));
-  }
-  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-    const Aval& aval = k.scope.jaxpr.aval(eqn.outputs[i]);
-    out.emplace_back(aval.shape, aval.dtype, buffer(k.step.writes[i]));
-  }
+}  // namespace
+
+void emit_loop(KernelContext& k) {
+  const Shape& shape = k.kernel().shape;
+  if (shape.num_elements() == 0) return;
+  if (k.kernel().segments) return emit_segments(k);
+  if (shape.num_elements() > 1) return LoopEmitter(k).run();
+  Generator value_at = k.generator();
   k.gen.set_lanes(1, 1);
-  // 16-bit floats and complex numbers are what kernels of the runtime alone know (form_of).
-  const bool has_loops = is_native(out[0].dtype());
-  if ((k.plan.emit.native_kernels || !has_loops) && emit_native(k, eqn, in, out)) return;
-  TELAMON_CHECK(has_loops, "such numbers are for kernels of the runtime");
-  std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
+  store_roots(k, value_at, {shape, Index(shape.size(), k.gen.index(0)), k.gen.index(0)});
 }
 
 }  // namespace compiler

@@ -108,7 +108,7 @@ void ReductionEmitter::run() {
   if (reduced_.num_elements() == 0) return;
   if (!kernel_.columns.empty()) return both_ways();
   if (!kernel_.partials.empty()) return parts();
-  std::vector<std::pair<Scalar, Scalar>> bounds = outer_bounds();
+  LoopBounds bounds = outer_bounds();
   if (!bounds.empty()) bounds[0] = {k_.begin, k_.end};
   const std::vector<std::size_t> outer = outer_dims();
   const bool blocks = k_.plan.emit.row_blocks && along_rows() && short_rows(outer);
@@ -150,15 +150,14 @@ std::vector<std::size_t> ReductionEmitter::outer_dims() const {
   return outer;
 }
 
-std::vector<std::pair<Scalar, Scalar>> ReductionEmitter::outer_bounds() {
-  std::vector<std::pair<Scalar, Scalar>> bounds;
+LoopBounds ReductionEmitter::outer_bounds() {
+  LoopBounds bounds;
   for (const std::size_t d : outer_dims())
     bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
   return bounds;
 }
 
-void ReductionEmitter::for_each_outer(const std::vector<std::pair<Scalar, Scalar>>& bounds,
-                                      const std::function<void()>& body) {
+void ReductionEmitter::for_each_outer(const LoopBounds& bounds, const std::function<void()>& body) {
   const std::vector<std::size_t> outer = outer_dims();
   loop_nest(gen_, bounds, [&](const Index& index) {
     index_.assign(dims_.size(), gen_.index(0));

@@ -21,8 +21,7 @@ void ReductionEmitter::row_blocks(std::size_t rows, bool chunked) {
   const Scalar begin = chunked ? k_.begin : gen_.index(0),
                end = chunked ? k_.end : gen_.index(size);
   // A tile may have any number of them.
-  const Scalar n = gen_.index(lanes_),
-               stop = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
+  const Scalar stop = end_of_whole_steps(gen_, begin, end, lanes_);
   gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
     prefetch_rows(base, columns);
     std::vector<Scalars> partial;
@@ -180,14 +179,15 @@ Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, 
 Scalars ReductionEmitter::seamed_lanes(std::size_t inner, Scalar from, Scalar to, int copies,
                                        Scalars acc) {
   if (seams_.empty()) return lanes_loop(inner, from, to, copies, std::move(acc));
-  std::int64_t begin = 0, first = 0, last = 0;
-  const bool known = CodeGen::known_constant(from, first) && CodeGen::known_constant(to, last);
+  std::int64_t begin = 0;
+  const std::optional<KnownBounds> known = CodeGen::known_bounds(from, to);
   const std::int64_t whole = dims_[inner].size / lanes_ * lanes_, step = lanes_ * copies;
   for (const std::int64_t end : blocks_between(seams_, lanes_, whole)) {
     const std::pair bases{begin, end - lanes_};
     Scalar low = gen_.max(from, gen_.index(begin));
     const Scalar high = gen_.min(to, gen_.index(end));
-    const std::int64_t length = known ? std::min(last, end) - std::max(first, begin) : end - begin;
+    const std::int64_t length =
+        known ? std::min(known->last, end) - std::max(known->first, begin) : end - begin;
     begin = end;
     if (length <= 0) continue;
     if (known && length == lanes_) {  // no loop: the places of its elements are constants

@@ -224,9 +224,8 @@ void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams,
                  Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options) {
   CodeGen& gen = k.gen;
-  std::int64_t from = 0, first = 0, last = 0;
-  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
-                   first == 0 && last == size;
+  std::int64_t from = 0;
+  const bool all = CodeGen::known_bounds(begin, end) == KnownBounds{0, size};
   for (const std::int64_t to : blocks_between(seams, lanes, size)) {
     const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
     const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));

@@ -72,8 +72,7 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
   // Rows [first, last), of which index_of(row number) gives all indices but the last.
   const auto groups = [&](Scalar first, Scalar last, const std::function<Index(Scalar)>& index_of,
                           const std::function<Point(Scalar, std::int64_t)>& point) {
-    const Scalar whole =
-        gen.add(first, gen.mul(gen.div(gen.sub(last, first), gen.index(rows)), gen.index(rows)));
+    const Scalar whole = end_of_whole_steps(gen, first, last, rows);
     gen.set_lanes(lanes, lanes);
     gen.set_streaming(streams);
     gen.loop_carried(first, whole, rows, {}, [&](Scalar number, const Scalars&) {
@@ -95,8 +94,7 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
           return across_rows(gen, values, shape, number, first);
         });
   }
-  std::vector<std::pair<Scalar, Scalar>> outer;
-  for (std::size_t d = 0; d < inner; ++d) outer.emplace_back(gen.index(0), gen.index(shape[d]));
+  LoopBounds outer = bounds_of(gen, std::span(shape.data(), inner));
   outer[0] = {k.begin, k.end};
   const auto [first, last] = outer.back();
   outer.pop_back();

@@ -45,7 +45,7 @@ class TransposeEmitter {
   }
   bool applies() const { return !transposes_.empty(); }
 
-  void run(const std::vector<std::pair<Scalar, Scalar>>& outer) {
+  void run(const LoopBounds& outer) {
     gen_.set_streaming(goes_around());
     nest({}, outer, 0);
   }
@@ -104,7 +104,7 @@ class TransposeEmitter {
   // lines of each result row are written one after the other.
   //
   // `rows` are those of a tile; 0 stands for one row as it comes.
-  void nest(const Index& index, const std::vector<std::pair<Scalar, Scalar>>& outer, int rows) {
+  void nest(const Index& index, const LoopBounds& outer, int rows) {
     const std::size_t d = index.size();
     if (d == outer.size()) {
       if (by_lines_) return lines(index, outer[dim_]);
@@ -170,12 +170,10 @@ class TransposeEmitter {
                         f(i, lanes_);
                         return Scalars{};
                       });
-    const Scalar n = gen_.index(lanes_);
-    const Scalar done = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
+    const Scalar done = end_of_whole_steps(gen_, begin, end, lanes_);
     const int rest = static_cast<int>(shape_[dim_] % lanes_);
     const Scalar last = gen_.index(shape_[dim_] - rest);
-    std::int64_t from = 0, to = 0;
-    if (CodeGen::known_constant(begin, from) && CodeGen::known_constant(end, to)) {
+    if (CodeGen::known_bounds(begin, end)) {
       if (rest > 0) gen_.region([&] { f(last, rest); });
       return;
     }
@@ -208,8 +206,7 @@ class TransposeEmitter {
     const int side_by_side = tiles_of_line();
     tiles(from, side_by_side);
     if (const std::int64_t step = std::int64_t{side_by_side} * lanes_; size % step != rest) {
-      const Scalar n = gen_.index(step);
-      tiles(gen_.add(from, gen_.mul(gen_.div(gen_.sub(whole, from), n), n)), 1);
+      tiles(end_of_whole_steps(gen_, from, whole, step), 1);
     }
     const auto last = [&] {
       tile(index, gen_.index(size - rest), rows, static_cast<int>(rest), 1);
@@ -315,8 +312,7 @@ class TransposeEmitter {
 
 }  // namespace
 
-bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
-                     const std::vector<std::pair<Scalar, Scalar>>& outer,
+bool emit_transposed(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around) {
   if (!TransposeEmitter(k, inner, lanes, false).applies()) return false;
   around([&](bool large) { TransposeEmitter(k, inner, lanes, large).run(outer); });

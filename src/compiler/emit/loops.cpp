@@ -1,0 +1,119 @@
+// What the loops of all kernels are made of: nests, and loops over the vectors of a dimension.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
+#include "core/integers.hpp"
+#include "runtime/target_isa.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+// Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
+// takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
+constexpr std::int64_t kWholeRow = 4;
+constexpr std::size_t kMostWrittenOut =
+    300;  // equations: with more there is no lack of what to do meanwhile
+// Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
+// on vectors.
+constexpr std::int64_t kWholeRowOfPositions = 256;
+
+bool is_written_out(const KernelContext& k, std::int64_t vectors) {
+  if (vectors <= kWholeRow) return vectors == 1 || k.kernel().members.size() <= kMostWrittenOut;
+  const std::vector<Eqn>& eqns = k.scope.jaxpr.eqns();
+  const auto& members = k.kernel().members;
+  return detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kWholeRowOfPositions &&
+         std::any_of(members.begin(), members.end(),
+                     [&](int e) { return eqns[static_cast<std::size_t>(e)].primitive == &iota_p; });
+}
+
+}  // namespace
+
+int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
+  std::size_t widest = 4;
+  const auto consider = [&](DType d) { widest = std::max(widest, size_of(d)); };
+  for (const int e : kernel.members) {
+    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
+      // Scalars are spread over the lanes only where they are used, as what they are used for.
+      if (jaxpr.aval(a).size() > 1) consider(jaxpr.aval(a).dtype);
+    }
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    for (const Var v : eqn.outputs) {
+      if (jaxpr.aval(v).size() > 1 && !finds_place(eqn)) consider(jaxpr.aval(v).dtype);
+    }
+  }
+  return static_cast<int>(runtime::target_vector_bytes() / widest);
+}
+
+void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body, BlockOptions options) {
+  CodeGen& gen = k.gen;
+  const std::int64_t rest = size % lanes, whole = size - rest;
+  const std::optional<KnownBounds> known = CodeGen::known_bounds(begin, end);
+  const bool all = known && known->last == size;
+  const auto once = [&](std::int64_t base) {
+    const auto block = [&] { body(gen.index(base)); };
+    if (options.loads_leave) gen.scope(block);
+    else gen.region(block);
+  };
+  if (whole > 0) {
+    gen.set_lanes(lanes, lanes);
+    const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
+    if (k.plan.emit.write_out_rows && all && is_written_out(k, (whole - known->first) / lanes)) {
+      for (std::int64_t base = known->first; base < whole; base += lanes) once(base);
+    } else if ((options.overlap.stages || options.overlap.interleave) && lanes > 1) {
+      gen.loop_overlapping(begin, stop, lanes, whole / lanes, options.overlap, body);
+    } else {
+      gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
+        body(i);
+        return Scalars{};
+      });
+    }
+  }
+  if (rest > 0) {
+    const auto tail = [&] {
+      const auto of_tail = std::bit_ceil(static_cast<unsigned>(rest));
+      gen.set_lanes(options.narrow_tail ? static_cast<int>(of_tail) : lanes,
+                    static_cast<int>(rest));
+      once(whole);
+    };
+    if (all) tail();
+    else gen.if_then(gen.compare(Compare::gt, end, gen.index(whole)), tail);
+  }
+  gen.set_lanes(1, 1);
+}
+
+LoopBounds bounds_of(CodeGen& gen, std::span<const std::int64_t> sizes) {
+  LoopBounds bounds;
+  for (const std::int64_t n : sizes) bounds.emplace_back(gen.index(0), gen.index(n));
+  return bounds;
+}
+
+Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t step) {
+  const Scalar n = gen.index(step);
+  return gen.add(begin, gen.mul(gen.div(gen.sub(end, begin), n), n));
+}
+
+void loop_nest(CodeGen& gen, const LoopBounds& bounds,
+               const std::function<void(const Index&)>& body) {
+  Index index;
+  const std::function<void()> nest = [&] {
+    if (index.size() == bounds.size()) return body(index);
+    const auto [begin, end] = bounds[index.size()];
+    gen.loop(begin, end, [&](Scalar i) {
+      index.push_back(i);
+      nest();
+      index.pop_back();
+    });
+  };
+  nest();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
