@@ -278,21 +278,25 @@ class ProgramEmitter {
       const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
       for (const Step& k : s.bodies[0]) {
         gen_.region([&] {
-          // The outermost loop of a linear kernel is over all that belongs to a row.
-          const bool in_parts = !k.kernel.partials.empty();
-          const std::int64_t each =
-              s.by_columns || in_parts ? 1 : chunking(plan_, k).extent / s.trips;
-          KernelContext context =
-              this->context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
-          context.by_columns = s.by_columns;
-          context.rows_of_part = in_parts;
-          context.unit = s.grain * each;
+          KernelContext context = of_tile(s, k, low, high);
           context.is_shared = shared;
           if (const auto of = next.find(&k); of != next.end()) context.next_tile = &of->second;
           marked(k, [&] { emit_kernel(context); });
         });
       }
     });
+  }
+  // A kernel for the rows or columns [low, high). The outermost loop of a linear one is over all that belongs to a row.
+  KernelContext of_tile(const Step& tiles, const Step& k, Scalar low, Scalar high) {
+    const bool in_parts = !k.kernel.partials.empty();
+    const std::int64_t each =
+        tiles.by_columns || in_parts ? 1 : chunking(plan_, k).extent / tiles.trips;
+    KernelContext out =
+        context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
+    out.by_columns = tiles.by_columns;
+    out.rows_of_part = in_parts;
+    out.unit = tiles.grain * each;
+    return out;
   }
 
   // Folds what the parts of the rows have left.

@@ -38,6 +38,8 @@ struct FoldParts {
   }
 };
 
+/// Tiles of rows (plan/tiles.cpp), and parts that are cut into such, are multiples of so many: of all lane counts.
+constexpr std::int64_t kRowsOfTile = 16;
 /// Parts of a kernel that folds columns, too.
 std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost);
 /// The rows that each of them has, but for the last.
@@ -54,9 +56,8 @@ class ReductionEmitter {
   // ---- what all forms share (emit_reduction.cpp)
   bool along_rows() const { return dims_.empty() || dims_.back().folded; }
   std::vector<std::size_t> outer_dims() const;
-  std::vector<std::pair<Scalar, Scalar>> outer_bounds();
-  void for_each_outer(const std::vector<std::pair<Scalar, Scalar>>& bounds,
-                      const std::function<void()>& body);
+  LoopBounds outer_bounds();
+  void for_each_outer(const LoopBounds& bounds, const std::function<void()>& body);
   bool is_split(std::size_t d) const { return part_.has_value() && split_->dim == d; }
   Scalar lower(std::size_t d) { return is_split(d) ? from_ : gen_.index(0); }
   Scalar upper(std::size_t d) { return is_split(d) ? to_ : gen_.index(dims_[d].size); }
@@ -157,6 +158,7 @@ class ReductionEmitter {
   Scalar stream_end(std::size_t inner);
   // The rows up to stream_end: first each lane by itself, then the rows of the period in order.
   Scalars stream(std::size_t inner);
+  Scalars fold_period(std::size_t inner, const Scalars& sums);
   // The plan gives every reduction over leading dimensions memory for its partial results.
   bool have_memory() const;
   std::int64_t tile_rows() const;
@@ -171,6 +173,8 @@ class ReductionEmitter {
   Scalar column_identity(std::size_t c);
   int rows_at_once() const;
   void both_ways();
+  void clear_columns(Scalar first);
+  void part_both_ways(Scalar first, Scalar from, Scalar to);
   void rows_both_ways(Scalar row, int n, Scalar first);
   void end_both_ways();
 

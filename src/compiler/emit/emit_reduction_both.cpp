@@ -14,7 +14,6 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMostParts = 32;
-constexpr std::int64_t kTileRows = 16;    // tiles.cpp cuts parts into multiples of this
 constexpr std::size_t kManyMembers = 40;  // code is emitted for each row of a block
 
 std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std::int64_t cost) {
@@ -23,7 +22,7 @@ std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std:
   const std::int64_t wanted =
       even_parts(std::max<std::int64_t>(work / kParallelCost, 1), std::min(kMostParts, rows));
   std::int64_t length = detail::ceil_div(rows, wanted);
-  if (length > kTileRows) length = detail::rounded_up(length, kTileRows);
+  if (length > kRowsOfTile) length = detail::rounded_up(length, kRowsOfTile);
   // Parts of a few rows would write more partial results than they read.
   const std::int64_t rows_each = std::max<std::int64_t>(size / rows / dims.back().size, 1);
   return std::max(length, std::min<std::int64_t>(rows, (7 + rows_each) / rows_each));
@@ -58,50 +57,54 @@ int ReductionEmitter::rows_at_once() const {
 
 void ReductionEmitter::both_ways() {
   const std::int64_t length = part_length(kernel_, dims_, kernel_.part_cost);
-  const std::size_t inner = dims_.size() - 1, down = inner - 1;
-  const std::int64_t columns = dims_[inner].size, rows = dims_[0].size;
-  const int block = rows_at_once();
+  const std::int64_t columns = dims_.back().size, rows = dims_[0].size;
   index_.assign(dims_.size(), gen_.index(0));
-  const auto clear = [&](Scalar first) {
-    vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
-      for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
-        gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
-                   gen_.lane_index(gen_.add(first, base)), column_identity(c));
-    });
-  };
-  const auto some_rows = [&](Scalar first, Scalar from, Scalar to) {
-    std::vector<std::pair<Scalar, Scalar>> bounds;
-    for (std::size_t d = 0; d < down; ++d)
-      bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
-    if (down > 0) bounds[0] = {from, to};
-    loop_nest(gen_, bounds, [&](const Index& outer) {
-      for (std::size_t d = 0; d < outer.size(); ++d) index_[d] = outer[d];
-      const Scalar begin = down > 0 ? gen_.index(0) : from;
-      const Scalar end = down > 0 ? gen_.index(dims_[down].size) : to;
-      const Scalar n = gen_.index(block);
-      const Scalar whole = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
-      const auto rows_by = [&](Scalar low, Scalar high, int step) {
-        gen_.loop_carried(low, high, step, {}, [&](Scalar row, const Scalars&) {
-          gen_.region([&] { rows_both_ways(row, step, first); });
-          return Scalars{};
-        });
-      };
-      rows_by(begin, whole, block);
-      rows_by(whole, end, 1);
-    });
-  };
   if (k_.rows_of_part) {
     const Scalar part = gen_.div(k_.begin, gen_.index(length));
     const Scalar first = gen_.mul(part, gen_.index(columns));
     const Scalar is_first = gen_.compare(Compare::eq, k_.begin, gen_.mul(part, gen_.index(length)));
-    gen_.if_then(is_first, [&] { clear(first); });
-    return some_rows(first, k_.begin, k_.end);
+    gen_.if_then(is_first, [&] { clear_columns(first); });
+    return part_both_ways(first, k_.begin, k_.end);
   }
   gen_.loop(k_.begin, k_.end, [&](Scalar part) {
     const Scalar first = gen_.mul(part, gen_.index(columns));
     const Scalar from = gen_.mul(part, gen_.index(length));
-    gen_.region([&] { clear(first); });
-    some_rows(first, from, gen_.min(gen_.add(from, gen_.index(length)), gen_.index(rows)));
+    gen_.region([&] { clear_columns(first); });
+    part_both_ways(first, from, gen_.min(gen_.add(from, gen_.index(length)), gen_.index(rows)));
+  });
+}
+
+// Nothing is in the part's results, which begin at `first`, before its first row.
+void ReductionEmitter::clear_columns(Scalar first) {
+  const std::int64_t columns = dims_.back().size;
+  vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+    for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
+      gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
+                 gen_.lane_index(gen_.add(first, base)), column_identity(c));
+  });
+}
+
+// What of the first dimension is [from, to), as many rows at once as may be; the part's results begin at `first`.
+void ReductionEmitter::part_both_ways(Scalar first, Scalar from, Scalar to) {
+  const std::size_t down = dims_.size() - 2;
+  LoopBounds bounds;
+  for (std::size_t d = 0; d <= down; ++d)
+    bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
+  bounds[0] = {from, to};
+  const auto [begin, end] = bounds.back();
+  bounds.pop_back();
+  const auto rows_by = [&](Scalar low, Scalar high, int step) {
+    gen_.loop_carried(low, high, step, {}, [&](Scalar row, const Scalars&) {
+      gen_.region([&] { rows_both_ways(row, step, first); });
+      return Scalars{};
+    });
+  };
+  loop_nest(gen_, bounds, [&](const Index& outer) {
+    std::copy(outer.begin(), outer.end(), index_.begin());
+    const int block = rows_at_once();
+    const Scalar whole = end_of_whole_steps(gen_, begin, end, block);
+    rows_by(begin, whole, block);
+    rows_by(whole, end, 1);
   });
 }
 

@@ -29,9 +29,8 @@ void ReductionEmitter::columns(bool chunked) {
     if (part_) return part_of_column_tiles(inner);
     if (have_memory()) return column_tiles(inner, begin, end);
   }
-  std::int64_t first = 0, last = 0;
-  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-  if (tiles && all && size <= widest && (fit_narrow(inner) || is_stream(inner)))
+  if (tiles && CodeGen::known_bounds(begin, end) && size <= widest &&
+      (fit_narrow(inner) || is_stream(inner)))
     return narrow_columns(inner);
   seamed_loop(k_, seams_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
@@ -129,27 +128,31 @@ bool ReductionEmitter::is_stream(std::size_t inner) const {
 }
 
 Scalar ReductionEmitter::stream_end(std::size_t inner) {
-  const Scalar rows = gen_.index(period_rows(inner)), from = lower(folded_[0]);
-  return gen_.add(from, gen_.mul(gen_.div(gen_.sub(upper(folded_[0]), from), rows), rows));
+  return end_of_whole_steps(gen_, lower(folded_[0]), upper(folded_[0]), period_rows(inner));
 }
 
 // The rows up to stream_end: first each lane by itself, then the rows of the period in order.
 Scalars ReductionEmitter::stream(std::size_t inner) {
   const std::size_t down = folded_[0];
+  const std::int64_t n = stream_vectors(inner);
+  const auto period = [&](Scalar row, const Scalars& carried) {
+    Scalars a = carried;
+    index_[down] = row;
+    for (std::int64_t v = 0; v < n; ++v) {
+      index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
+      if (!kernel_.linear) in_stream_ = v * lanes_;
+      accumulate(a, static_cast<std::size_t>(v) * count(), false);
+    }
+    in_stream_ = -1;
+    return a;
+  };
+  return fold_period(inner, gen_.loop_carried(lower(down), stream_end(inner), period_rows(inner),
+                                              identities(static_cast<int>(n)), period));
+}
+
+// From the vectors of a period, in which rows follow each other, to those of a row.
+Scalars ReductionEmitter::fold_period(std::size_t inner, const Scalars& sums) {
   const std::int64_t size = dims_[inner].size, n = stream_vectors(inner), rows = period_rows(inner);
-  const Scalars sums =
-      gen_.loop_carried(lower(down), stream_end(inner), rows, identities(static_cast<int>(n)),
-                        [&](Scalar row, const Scalars& carried) {
-                          Scalars a = carried;
-                          index_[down] = row;
-                          for (std::int64_t v = 0; v < n; ++v) {
-                            index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
-                            if (!kernel_.linear) in_stream_ = v * lanes_;
-                            accumulate(a, static_cast<std::size_t>(v) * count(), false);
-                          }
-                          in_stream_ = -1;
-                          return a;
-                        });
   Scalars out;
   for (std::int64_t first = 0; first < size; first += lanes_) {
     for (std::size_t k = 0; k < count(); ++k) {
@@ -214,8 +217,8 @@ void ReductionEmitter::part_of_column_tiles(std::size_t inner) {
         const std::int64_t start =
             split_->length >= block && (last_rows == 0 || last_rows >= block) ? block : 1;
         gen_.region([&] { pass(first, stop, from_, start, true); });
-        const Scalar second = gen_.add(from_, gen_.index(start)), n = gen_.index(block);
-        const Scalar whole = gen_.add(second, gen_.mul(gen_.div(gen_.sub(to_, second), n), n));
+        const Scalar second = gen_.add(from_, gen_.index(start));
+        const Scalar whole = end_of_whole_steps(gen_, second, to_, block);
         passes(first, stop, second, whole, block);
         passes(first, stop, whole, to_, 1);
         return Scalars{};

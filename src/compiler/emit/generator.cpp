@@ -159,51 +159,55 @@ Scalar Generator::operator()(Var v, const Point& at) {
 }
 
 Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
-  const Jaxpr& jaxpr = scope_.jaxpr;
-  const Form form = form_of(jaxpr, eqn);
-  switch (form) {
-    case Form::element: {
-      Scalars operands;
-      for (const Atom& a : eqn.inputs) {
-        const Shape& shape = jaxpr.aval(a).shape;
-        operands.push_back((*this)(a, shape == at.shape ? at : origin(gen_, shape)));
-      }
-      const auto* element = std::get_if<Lowering::Element>(&lowering_of(*eqn.primitive).form);
-      const Scalars results = element != nullptr
-                                  ? element->f(gen_, eqn.params, operands)
-                                  : Scalars{gen_.bitcast(operands[0], jaxpr.aval(v).dtype)};
-      Scalar result;
-      for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-        if (eqn.outputs[i] == v) result = results[i];
-        else define(eqn.outputs[i], at, results[i]);
-      }
-      return result;
-    }
+  switch (form_of(jaxpr(), eqn)) {
+    case Form::element: return element(eqn, v, at);
     case Form::reshape:
-      return (*this)(eqn.inputs[0], reshaped(at, jaxpr.aval(eqn.inputs[0]).shape));
-    case Form::index: {
-      const Atom& x = eqn.inputs.empty() ? Atom::var(v) : eqn.inputs[0];
-      if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == 1) {
-        return (*this)(x, origin(gen_, jaxpr.aval(x).shape));
-      }
-      // Dimensions that are added move nothing: the place of a fold stays one.
-      if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == jaxpr.aval(v).size())
-        return (*this)(x, reshaped(at, jaxpr.aval(x).shape));
-      if (const auto column = column_at(eqn, at)) return *column;
-      std::vector<Source> sources;
-      for (const Atom& a : eqn.inputs) {
-        const Aval& aval = jaxpr.aval(a);
-        sources.emplace_back(aval.shape, aval.dtype, [this, a](const Index& index) {
-          const Shape& shape = scope_.jaxpr.aval(a).shape;
-          return (*this)(a, shape.num_elements() == 1 ? origin(gen_, shape)
-                                                      : Point{shape, index, std::nullopt});
-        });
-      }
-      return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
-          .f(gen_, eqn.params, sources, indices(at));
-    }
+      return (*this)(eqn.inputs[0], reshaped(at, jaxpr().aval(eqn.inputs[0]).shape));
+    case Form::index: return at_index(eqn, v, at);
     default: return other(eqn, v, at);
   }
+}
+
+// What a rule makes of the operands' elements: of all results, since it makes these together.
+Scalar Generator::element(const Eqn& eqn, Var v, const Point& at) {
+  Scalars operands;
+  for (const Atom& a : eqn.inputs) {
+    const Shape& shape = jaxpr().aval(a).shape;
+    operands.push_back((*this)(a, shape == at.shape ? at : origin(gen_, shape)));
+  }
+  const auto* rule = std::get_if<Lowering::Element>(&lowering_of(*eqn.primitive).form);
+  const Scalars results = rule != nullptr
+                              ? rule->f(gen_, eqn.params, operands)
+                              : Scalars{gen_.bitcast(operands[0], jaxpr().aval(v).dtype)};
+  Scalar result;
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+    if (eqn.outputs[i] == v) result = results[i];
+    else define(eqn.outputs[i], at, results[i]);
+  }
+  return result;
+}
+
+// What a rule reads of the operands at indices of its own.
+Scalar Generator::at_index(const Eqn& eqn, Var v, const Point& at) {
+  if (eqn.primitive == &broadcast_in_dim_p) {
+    const Atom& x = eqn.inputs[0];
+    const Aval& from = jaxpr().aval(x);
+    if (from.size() == 1) return (*this)(x, origin(gen_, from.shape));
+    // Dimensions that are added move nothing: the place of a fold stays one.
+    if (from.size() == jaxpr().aval(v).size()) return (*this)(x, reshaped(at, from.shape));
+  }
+  if (const auto column = column_at(eqn, at)) return *column;
+  std::vector<Source> sources;
+  for (const Atom& a : eqn.inputs) {
+    const Aval& aval = jaxpr().aval(a);
+    sources.emplace_back(aval.shape, aval.dtype, [this, a](const Index& index) {
+      const Shape& shape = jaxpr().aval(a).shape;
+      return (*this)(
+          a, shape.num_elements() == 1 ? origin(gen_, shape) : Point{shape, index, std::nullopt});
+    });
+  }
+  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
+      .f(gen_, eqn.params, sources, indices(at));
 }
 
 // One column of an array with short rows, or of small matrices, that lies in memory: all of them are read together.

@@ -76,6 +76,8 @@ class Generator {
   std::int64_t slices_of(int value);
   std::optional<Index> split_constants(const Point& at, const Shape& shape);
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
+  Scalar element(const Eqn& eqn, Var v, const Point& at);
+  Scalar at_index(const Eqn& eqn, Var v, const Point& at);
   void ask_for_next(int value, Scalar index);
 
   CodeGen& gen_;

@@ -26,7 +26,6 @@ namespace {
 
 constexpr std::int64_t kLarge = 1 << 20;  // bytes of a value: smaller ones stay in the cache anyway
 constexpr std::int64_t kColumns = 1024;   // whole pages of a row: fewer side by side are no stream
-constexpr std::int64_t kRows = 16;        // at least: a multiple of all lane counts
 constexpr std::int64_t kLongRow = 4 << 10;    // elements: lanes run along it, and it may be a tile
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
 constexpr std::int64_t kBestTile = 32 << 10;  // about as many, if rows allow it
@@ -46,22 +45,22 @@ struct Cut {
 };
 
 /// Steps that go together.
-struct Group {
+struct TileGroup {
   std::size_t count = 1;
   Cut cut{};
   std::int64_t width = 0;  ///< of a tile
 };
 
-class Tiling {
+class TileGrouper {
  public:
-  explicit Tiling(Plan& plan) : plan_(plan) {
+  explicit TileGrouper(Plan& plan) : plan_(plan) {
     for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
   }
 
   void run() {
     std::vector<Step> out;
     for (std::span<Step> rest(plan_.steps); !rest.empty();) {
-      const Group group = steps_together(rest);
+      const TileGroup group = steps_together(rest);
       if (group.count == 1) out.push_back(std::move(rest[0]));
       else out.push_back(tiles_of(rest.first(group.count), group));
       rest = rest.subspan(group.count);
@@ -79,8 +78,8 @@ class Tiling {
   }
 
   // Those of these steps, from the first on, that are worth to go together.
-  Group steps_together(std::span<const Step> steps) const {
-    Group best;
+  TileGroup steps_together(std::span<const Step> steps) const {
+    TileGroup best;
     for (const bool by_columns : {false, true}) {
       const Cut cut{by_columns, Cut::extent_of(steps[0].kernel.shape, by_columns)};
       for (std::size_t n = 1; n <= steps.size() && go_together(steps.first(n), cut); ++n) {
@@ -91,7 +90,7 @@ class Tiling {
     return best;
   }
 
-  Step tiles_of(std::span<Step> steps, const Group& group) const {
+  Step tiles_of(std::span<Step> steps, const TileGroup& group) const {
     Step out;
     out.kind = Step::Kind::tiles;
     out.trips = group.cut.extent;
@@ -166,7 +165,7 @@ class Tiling {
   static bool parts_can_be_cut(const Kernel& k, const Cut& cut) {
     if (cut.by_columns || k.columns.empty()) return false;
     const std::vector<FoldDim> dims = merged_dims(k);
-    return dims.size() == 2 && dims[0].size == cut.extent && rows_of_part(k) % kRows == 0;
+    return dims.size() == 2 && dims[0].size == cut.extent && rows_of_part(k) % kRowsOfTile == 0;
   }
 
   // Whether some rows or columns of a kernel can be done alone.
@@ -277,15 +276,16 @@ class Tiling {
     // Kernels over single elements of the rows may be among them.
     const auto may_do_one = [&](const Step& s) {
       const std::int64_t row = s.kernel.shape.num_elements() / cut.extent;
-      return (row >= kLongRow && row % kRows == 0) ||
+      return (row >= kLongRow && row % kRowsOfTile == 0) ||
              (row == 1 && s.kernel.kind == Kernel::Kind::loop);
     };
-    const std::int64_t rows = std::all_of(steps.begin(), steps.end(), may_do_one) ? 1 : kRows;
+    const std::int64_t rows = std::all_of(steps.begin(), steps.end(), may_do_one) ? 1 : kRowsOfTile;
     std::int64_t width =
         cut.by_columns ? kColumns : std::max(kBestTile / each / rows, std::int64_t{1}) * rows;
     if (part > 0) {  // tiles of it, all equal
-      for (width = std::min(std::max(width, kRows) / kRows * kRows, part); part % width != 0;)
-        width -= kRows;
+      for (width = std::min(std::max(width, kRowsOfTile) / kRowsOfTile * kRowsOfTile, part);
+           part % width != 0;)
+        width -= kRowsOfTile;
     }
     return width * each <= kTileBytes && cut.extent >= kLeastTiles * width ? width : 0;
   }
@@ -296,7 +296,7 @@ class Tiling {
 
 }  // namespace
 
-void group_tiles(Plan& plan) { Tiling(plan).run(); }
+void group_tiles(Plan& plan) { TileGrouper(plan).run(); }
 
 }  // namespace compiler
 }  // namespace v1
