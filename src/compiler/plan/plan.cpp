@@ -2,6 +2,7 @@
 #include "compiler/plan/plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "compiler/emit/emit.hpp"
@@ -104,31 +105,32 @@ class Planner {
 
   // A reshape of something in memory is another name for it, and so is what passed a barrier.
   void alias(Fusion& fusion) {
-    std::set<Var> aliases;
+    std::set<Var> reshapes;
     for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
-      const Eqn& reshape = jaxpr().eqns()[e];
-      if (fusion.in_memory[e] && form_of(jaxpr(), reshape) == Form::barrier) {
-        for (std::size_t i = 0; i < reshape.inputs.size(); ++i) {
-          if (reshape.inputs[i].is_var())
-            value_of(reshape.outputs[i]) = value_of(reshape.inputs[i].var());
-        }
-        continue;
+      if (!fusion.in_memory[e]) continue;
+      const Eqn& named = jaxpr().eqns()[e];
+      switch (form_of(jaxpr(), named)) {
+        case Form::barrier:
+          for (std::size_t i = 0; i < named.inputs.size(); ++i)
+            alias(named.outputs[i], named.inputs[i]);
+          break;
+        case Form::reshape:
+          if (alias(named.outputs[0], named.inputs[0])) reshapes.insert(named.outputs[0]);
+          break;
+        default: break;
       }
-      if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape ||
-          !reshape.inputs[0].is_var())
-        continue;
-      const int from = value_of(reshape.inputs[0].var());
-      if (from < 0) continue;
-      const Var v = reshape.outputs[0];
-      value_of(v) = from;
-      aliases.insert(v);
     }
+    // Nobody has to store these.
+    const auto is_reshape = [&](Var v) { return reshapes.contains(v); };
     for (Cluster& c : fusion.clusters) {
-      for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue}) {
-        const auto is_alias = [&](Var v) { return aliases.contains(v); };
-        stored->erase(std::remove_if(stored->begin(), stored->end(), is_alias), stored->end());
-      }
+      for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue})
+        stored->erase(std::remove_if(stored->begin(), stored->end(), is_reshape), stored->end());
     }
+  }
+  bool alias(Var name, const Atom& of) {
+    if (!of.is_var() || value_of(of.var()) < 0) return false;
+    value_of(name) = value_of(of.var());
+    return true;
   }
 
   // What an update starts from, if nobody wants it after that, is made where its result will be: the zeros of
@@ -233,44 +235,51 @@ class Planner {
 
   void add_step(Cluster& c) {
     if (c.form == Form::region) return add_region(c);
+    if (c.form == Form::barrier) return fill_literals(eqn(c.kernel.eqn));
+    if (is_barrier(c.form) && c.kernel.roots.empty()) return add_alone(c);
+    add_nest(c);
+  }
+
+  // An equation that is a call, or a kernel, by itself.
+  void add_alone(Cluster& c) {
+    const Eqn& e = eqn(c.kernel.eqn);
     Step step;
-    if (c.form == Form::barrier) {
-      fill_literals(eqn(c.kernel.eqn));
-      return;
-    }
-    if (is_barrier(c.form) && c.kernel.roots.empty()) {
-      const Eqn& e = eqn(c.kernel.eqn);
-      step.reads = operands(c.kernel.eqn, c.form == Form::host);
-      for (const Var v : e.outputs) step.writes.push_back(value_of(v));
-      if (c.form == Form::host) {
-        step.host = host_function(jaxpr(), e);
-        step.name = std::string(e.primitive->name());
-      } else if (c.form == Form::dot) {
-        c.kernel.kind = Kernel::Kind::dot;
-        if (options_.matmul) step.host = matmul_function(jaxpr(), e, step.name);
-      } else {
-        const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
-        c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
-        TELAMON_CHECK(form || lies_where_its_result_will(c.kernel.eqn),
-                      "a window is written over what is already there");
-      }
-      if (step.host) {
-        step.kind = Step::Kind::host;
-        step.eqn = c.kernel.eqn;
-      } else {
-        step.kernel = c.kernel;
-      }
-      step.kernel.name = std::string(e.primitive->name());
+    step.reads = operands(c.kernel.eqn, c.form == Form::host);
+    for (const Var v : e.outputs) step.writes.push_back(value_of(v));
+    if (c.form == Form::host) {
+      step.host = host_function(jaxpr(), e);
+      step.name = std::string(e.primitive->name());
+    } else if (c.form == Form::dot) {
+      c.kernel.kind = Kernel::Kind::dot;
+      if (options_.matmul) step.host = matmul_function(jaxpr(), e, step.name);
     } else {
-      Kernel& k = c.kernel;
-      if (c.form == Form::dot) k.kind = Kernel::Kind::dot;
-      find_accesses(c, step);
-      if (step.writes.empty()) return;
-      k.name = kernel_name(k);
-      step.kernel = std::move(k);
-      if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
-      else if (step.kernel.kind == Kernel::Kind::loop && options_.segments) cut_loop(step);
+      const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
+      c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
+      TELAMON_CHECK(form || lies_where_its_result_will(c.kernel.eqn),
+                    "a window is written over what is already there");
     }
+    if (step.host) {
+      step.kind = Step::Kind::host;
+      step.eqn = c.kernel.eqn;
+    } else {
+      step.kernel = c.kernel;
+    }
+    step.kernel.name = std::string(e.primitive->name());
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // A loop nest of fused equations.
+  void add_nest(Cluster& c) {
+    Step step;
+    Kernel& k = c.kernel;
+    if (c.form == Form::dot) k.kind = Kernel::Kind::dot;
+    find_reads(c, step);
+    find_writes(k, step);
+    if (step.writes.empty()) return;
+    k.name = kernel_name(k);
+    step.kernel = std::move(k);
+    if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
+    else if (step.kernel.kind == Kernel::Kind::loop && options_.segments) cut_loop(step);
     plan_.steps.push_back(std::move(step));
   }
 
@@ -358,44 +367,54 @@ class Planner {
     return fill.writes[0];
   }
 
-  void find_accesses(Cluster& c, Step& step) {
+  // What a kernel reads, and which of that it reads only where it may be overwritten at once.
+  void find_reads(Cluster& c, Step& step) {
     Kernel& k = c.kernel;
-    std::set<int> reads, writes, moved;
+    std::set<int> reads, moved;
     is_member_.resize(jaxpr().eqns().size());
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
-    const auto member = [&](Var v) {
-      const int p = producer_[static_cast<std::size_t>(v)];
-      return p >= 0 && is_member_[static_cast<std::size_t>(p)];
-    };
     for (const int e : k.members) {
-      const Form f = form_of(jaxpr(), eqn(e));
-      const auto align = c.align.find(e);
       for (const Atom& a : eqn(e).inputs) {
-        if (!a.is_var() || member(a.var())) continue;
+        if (!a.is_var() || is_made_by_member(a.var())) continue;
         const int v = value_of(a.var());
         reads.insert(v);
-        const bool same_index = align != c.align.end() && align->second == Align::iteration &&
-                                (f == Form::reshape ||
-                                 (f == Form::element &&
-                                  jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape));
-        if (!same_index) moved.insert(v);
+        if (!is_read_in_place(c, e, a)) moved.insert(v);
       }
     }
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;
+    step.reads.assign(reads.begin(), reads.end());
+    if (k.kind == Kernel::Kind::reduction) return;
+    std::set_difference(reads.begin(), reads.end(), moved.begin(), moved.end(),
+                        std::inserter(k.in_place, k.in_place.end()));
+  }
+  bool is_made_by_member(Var v) const {
+    const int p = producer_[static_cast<std::size_t>(v)];
+    return p >= 0 && is_member_[static_cast<std::size_t>(p)];
+  }
+  // Whether a member reads an operand at the index that the kernel is at.
+  bool is_read_in_place(const Cluster& c, int e, const Atom& a) const {
+    const auto align = c.align.find(e);
+    if (align == c.align.end() || align->second != Align::iteration) return false;
+    const Form f = form_of(jaxpr(), eqn(e));
+    return f == Form::reshape ||
+           (f == Form::element && jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape);
+  }
+
+  // What a kernel writes, with memory for what it keeps there meanwhile.
+  void find_writes(Kernel& k, Step& step) {
+    std::set<int> writes;
     for (const Var v : k.roots) writes.insert(value_of(v));
     for (const Var v : k.epilogue) writes.insert(value_of(v));
     const bool down_columns = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
     for (const int e : k.reductions) {
+      const Aval& result = jaxpr().aval(eqn(e).outputs[0]);
       int& v = value_of(eqn(e).outputs[0]);
       // Sums over leading dimensions keep their partial results in memory.
-      if (v < 0 && down_columns) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
+      if (v < 0 && down_columns) v = add_value(result, {});
       if (v >= 0) writes.insert(v);
       if (down_columns && finds_place(eqn(e))) {
-        const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
-        const int extreme =
-            add_value(operand.with_shape(jaxpr().aval(eqn(e).outputs[0]).shape), {});
-        k.extremes[e] = extreme;
-        writes.insert(extreme);
+        k.extremes[e] = add_value(jaxpr().aval(eqn(e).inputs[0]).with_shape(result.shape), {});
+        writes.insert(k.extremes[e]);
       }
     }
     for (const int e : k.columns) {
@@ -403,12 +422,7 @@ class Planner {
       if (v < 0) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
       writes.insert(v);
     }
-    step.reads.assign(reads.begin(), reads.end());
     step.writes.assign(writes.begin(), writes.end());
-    if (k.kind == Kernel::Kind::reduction) return;
-    for (const int v : reads) {
-      if (!moved.contains(v)) k.in_place.insert(v);
-    }
   }
 
   std::string kernel_name(const Kernel& k) const {
@@ -487,6 +501,13 @@ void find_uniform(Plan& plan) {
     plan.values[v].uniform = all[v] == 1 && of_scalars[v] == 1;
 }
 
+static void rescope(std::vector<Step>& steps, int first) {
+  for (Step& s : steps) {
+    s.scope += first;
+    for (auto& body : s.bodies) rescope(body, first);
+  }
+}
+
 std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
                          const std::vector<int>& outputs) {
   std::vector<int> map;
@@ -513,26 +534,10 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
     for (int& v : scope.value_of) v = renamed(v);
     plan.scopes.push_back(std::move(scope));
   }
-  const std::function<std::vector<Step>(std::vector<Step>)> rename = [&](std::vector<Step> steps) {
-    for (Step& s : steps) {
-      s.scope += first_scope;
-      for (int& v : s.reads) v = renamed(v);
-      for (int& v : s.writes) v = renamed(v);
-      std::set<int> in_place;
-      for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
-      s.kernel.in_place = std::move(in_place);
-      for (int& v : s.kernel.partials) v = renamed(v);
-      s.kernel.tape = renamed(s.kernel.tape);
-      for (auto& [e, v] : s.kernel.extremes) v = renamed(v);
-      for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base), r.first, r.every};
-      for (Step::Carry& c : s.carries) {
-        c = {renamed(c.in), renamed(c.out), renamed(c.init), renamed(c.first), renamed(c.second)};
-      }
-      for (auto& inner : s.bodies) inner = rename(std::move(inner));
-    }
-    return steps;
-  };
-  return rename(body.steps);
+  std::vector<Step> steps = body.steps;
+  rename_values(steps, renamed);
+  rescope(steps, first_scope);
+  return steps;
 }
 
 }  // namespace compiler

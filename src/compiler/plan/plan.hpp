@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/codegen/codegen.hpp"
@@ -235,6 +236,32 @@ void find_uniform(Plan& plan);
 /// Gives every value without a location a place in the arena, best fit by live range; finds the
 /// arguments that results may reuse.
 void assign_buffers(Plan& plan, const PlanOptions& options);
+
+/// renamed(v) in the place of each value v of these steps.
+template <class F>
+void rename_values(std::vector<Step>& steps, const F& renamed) {
+  const auto rename = [&](int& v) { v = renamed(v); };
+  for (Step& s : steps) {
+    for (std::vector<int>* values : {&s.reads, &s.writes, &s.kernel.partials})
+      std::for_each(values->begin(), values->end(), rename);
+    std::set<int>& in_place = s.kernel.in_place;
+    if (std::any_of(in_place.begin(), in_place.end(), [&](int v) { return renamed(v) != v; })) {
+      std::set<int> others;
+      for (const int v : in_place) others.insert(renamed(v));
+      in_place = std::move(others);
+    }
+    for (auto& [e, v] : s.kernel.extremes) rename(v);
+    rename(s.kernel.tape);
+    for (Step::Row& r : s.rows) {
+      rename(r.view);
+      rename(r.base);
+    }
+    for (Step::Carry& c : s.carries) {
+      for (int* v : {&c.in, &c.out, &c.init, &c.first, &c.second}) rename(*v);
+    }
+    for (auto& body : s.bodies) rename_values(body, renamed);
+  }
+}
 
 /// The steps of `body` over the values of `plan`: its inputs and results become these. For regions.
 TELAMON_API std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,

@@ -4,6 +4,7 @@
 // carry of which a trip only overwrites a part stays where it is.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/plan/dot.hpp"
@@ -19,22 +20,104 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-void replace_value(std::vector<Step>& steps, int from, int to) {
-  const auto replace = [&](int& v) { v = v == from ? to : v; };
-  for (Step& s : steps) {
-    for (int& v : s.reads) replace(v);
-    for (int& v : s.writes) replace(v);
-    for (int& v : s.kernel.partials) replace(v);
-    if (s.kernel.in_place.erase(from) != 0) s.kernel.in_place.insert(to);
-    for (Step::Row& r : s.rows) {
-      replace(r.view);
-      replace(r.base);
+/// What steps do, as far as it decides whether trips of them are shared out.
+struct TripWork {
+  std::int64_t cost = 0;    ///< in what kernels count theirs in
+  std::int64_t shared = 0;  ///< of it: kernels that threads share
+  bool alone = false;       ///< one thread does much of it, unless trips are shared out
+  bool updates = false;     ///< of large arrays, among it
+};
+std::optional<TripWork> work_of(const Plan& plan, const std::vector<Step>& steps);
+
+TripWork work_of_kernel(std::int64_t cost) { return {cost, cost >= 2 * kParallelCost ? cost : 0}; }
+
+std::optional<TripWork> work_of_product(const Scope& scope, const Eqn& e) {
+  if (e.primitive != &dot_general_p) return std::nullopt;
+  const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
+                                e.params.as<DotGeneralParams>());
+  if (!p) return std::nullopt;
+  return work_of_kernel(p->work() / 4);
+}
+
+std::optional<TripWork> work_of_loop(const Plan& plan, const Step& loop) {
+  if (loop.trips < 0) return std::nullopt;
+  std::optional<TripWork> work = work_of(plan, loop.bodies[0]);
+  if (!work) return std::nullopt;
+  work->cost = detail::saturating_mul(work->cost, loop.trips);
+  work->shared = detail::saturating_mul(work->shared, loop.trips);
+  work->alone = work->alone || !loop.carries.empty();
+  return work;
+}
+
+std::optional<TripWork> work_of(const Scope& scope, const Kernel& k) {
+  constexpr std::int64_t kUpdateCost = 16;
+  const auto eqn = [&]() -> const Eqn& {
+    return scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
+  };
+  switch (k.kind) {
+    case Kernel::Kind::dot: return work_of_product(scope, eqn());
+    case Kernel::Kind::loop:
+    case Kernel::Kind::reduction:
+      return work_of_kernel(detail::saturating_mul(k.shape.num_elements(), cost_of(scope, k)));
+    case Kernel::Kind::emitted: {
+      if (!eqn().primitive->rules().updates_operand) return std::nullopt;
+      const std::int64_t updates = scope.jaxpr.aval(eqn().inputs[2]).size();
+      return TripWork{
+          .cost = detail::saturating_mul(updates, kUpdateCost), .alone = true, .updates = true};
     }
-    for (Step::Carry& c : s.carries) {
-      for (int* v : {&c.in, &c.out, &c.init, &c.first, &c.second}) replace(*v);
-    }
-    for (auto& body : s.bodies) replace_value(body, from, to);
+    default: return std::nullopt;
   }
+}
+
+std::optional<TripWork> work_of(const Plan& plan, const Step& s) {
+  const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
+  switch (s.kind) {
+    case Step::Kind::kernel: return work_of(scope, s.kernel);
+    case Step::Kind::host:
+      if (s.eqn < 0) return std::nullopt;
+      return work_of_product(scope, scope.jaxpr.eqns()[static_cast<std::size_t>(s.eqn)]);
+    case Step::Kind::copy:
+    case Step::Kind::fill:
+      return TripWork{.cost = plan.values[static_cast<std::size_t>(s.writes[0])].aval.size()};
+    case Step::Kind::loop: return work_of_loop(plan, s);
+    default: return std::nullopt;
+  }
+}
+
+/// Nothing where that is not known, or where steps may not run side by side.
+std::optional<TripWork> work_of(const Plan& plan, const std::vector<Step>& steps) {
+  constexpr std::int64_t kMostCost = std::int64_t{1} << 40;
+  TripWork all{.cost = 1};
+  for (const Step& s : steps) {
+    const std::optional<TripWork> work = work_of(plan, s);
+    if (!work) return std::nullopt;
+    all.cost = std::min(detail::saturating_add(all.cost, work->cost), kMostCost);
+    all.shared = std::min(detail::saturating_add(all.shared, work->shared), kMostCost);
+    all.alone = all.alone || work->alone;
+    all.updates = all.updates || work->updates;
+  }
+  return all;
+}
+
+void note_written(const std::vector<Step>& steps, std::set<int>& written) {
+  for (const Step& s : steps) {
+    written.insert(s.writes.begin(), s.writes.end());
+    for (const Step::Carry& c : s.carries) written.insert({c.first, c.second});
+    for (const auto& body : s.bodies) note_written(body, written);
+  }
+}
+
+/// What the steps write that is no result: a chunk has that for itself.
+std::int64_t memory_of(const Plan& plan) {
+  std::set<int> written;
+  note_written(plan.steps, written);
+  std::int64_t bytes = 0;
+  for (const int w : written) {
+    const Value& v = plan.values[static_cast<std::size_t>(w)];
+    if (v.location.kind == Location::Kind::none && v.slot < 0)
+      bytes = std::min(bytes + weight_of(v.aval), std::int64_t{1} << 60);
+  }
+  return bytes;
 }
 
 class RegionPlanner {
@@ -142,7 +225,7 @@ class RegionPlanner {
     if (std::any_of(body.eqns().begin(), body.eqns().end(),
                     [](const Eqn& e) { return e.effect != Effect::none; }))
       return;
-    const std::optional<Work> work = work_of(*plan, plan->steps);
+    const std::optional<TripWork> work = work_of(*plan, plan->steps);
     if (!work) return;
     // What threads share by themselves they share better than few trips, or long ones; updates, which they do not, are
     // worth larger pieces of memory, of which as many are ever touched as there are threads.
@@ -160,87 +243,6 @@ class RegionPlanner {
     serial.partial_reductions = false;
     plan = plan_kernels(body, serial);
   }
-  // What the steps write that is no result: a chunk has that for itself.
-  static std::int64_t memory_of(const Plan& plan) {
-    std::set<int> written;
-    note_written(plan.steps, written);
-    std::int64_t bytes = 0;
-    for (const int w : written) {
-      const Value& v = plan.values[static_cast<std::size_t>(w)];
-      if (v.location.kind == Location::Kind::none && v.slot < 0)
-        bytes = std::min(bytes + weight_of(v.aval), std::int64_t{1} << 60);
-    }
-    return bytes;
-  }
-  static void note_written(const std::vector<Step>& steps, std::set<int>& written) {
-    for (const Step& s : steps) {
-      written.insert(s.writes.begin(), s.writes.end());
-      written.insert(s.kernel.partials.begin(), s.kernel.partials.end());
-      for (const auto& [reduction, extremes] : s.kernel.extremes) written.insert(extremes);
-      if (s.kernel.tape >= 0) written.insert(s.kernel.tape);
-      for (const Step::Carry& c : s.carries) written.insert({c.first, c.second});
-      for (const auto& body : s.bodies) note_written(body, written);
-    }
-  }
-
-  struct Work {
-    std::int64_t cost = 1;    ///< in what kernels count theirs in
-    std::int64_t shared = 0;  ///< of it: kernels that threads share
-    bool alone = false;       ///< one thread does much of it, unless trips are shared out
-    bool updates = false;     ///< of large arrays, among it
-  };
-  static void add_kernel(Work& work, std::int64_t cost) {
-    work.cost = detail::saturating_add(work.cost, cost);
-    if (cost >= 2 * kParallelCost) work.shared = detail::saturating_add(work.shared, cost);
-  }
-  // Nothing where that is not known, or where steps may not run side by side.
-  static std::optional<Work> work_of(const Plan& plan, const std::vector<Step>& steps) {
-    constexpr std::int64_t kUpdateCost = 16, kMostCost = std::int64_t{1} << 40;
-    Work work;
-    for (const Step& s : steps) {
-      const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
-      const int product = s.kind == Step::Kind::host           ? s.eqn
-                          : s.kernel.kind == Kernel::Kind::dot ? s.kernel.eqn
-                                                               : -1;
-      if (product >= 0) {
-        const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(product)];
-        if (e.primitive != &dot_general_p) return std::nullopt;
-        const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
-                                      e.params.as<DotGeneralParams>());
-        if (!p) return std::nullopt;
-        add_kernel(work, p->work() / 4);
-      } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
-                                                  s.kernel.kind == Kernel::Kind::reduction)) {
-        add_kernel(work,
-                   detail::saturating_mul(s.kernel.shape.num_elements(), cost_of(scope, s.kernel)));
-      } else if (s.kind == Step::Kind::kernel && s.kernel.kind == Kernel::Kind::emitted &&
-                 scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)]
-                     .primitive->rules()
-                     .updates_operand) {
-        const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)];
-        work.cost = detail::saturating_add(
-            work.cost, detail::saturating_mul(scope.jaxpr.aval(e.inputs[2]).size(), kUpdateCost));
-        work.alone = work.updates = true;
-      } else if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
-        work.cost = detail::saturating_add(
-            work.cost, plan.values[static_cast<std::size_t>(s.writes[0])].aval.size());
-      } else if (s.kind == Step::Kind::loop && s.trips >= 0) {
-        const std::optional<Work> trip = work_of(plan, s.bodies[0]);
-        if (!trip) return std::nullopt;
-        work.cost = detail::saturating_add(work.cost, detail::saturating_mul(trip->cost, s.trips));
-        work.shared =
-            detail::saturating_add(work.shared, detail::saturating_mul(trip->shared, s.trips));
-        work.updates = work.updates || trip->updates;
-        work.alone = work.alone || trip->alone || !s.carries.empty();
-      } else {
-        return std::nullopt;
-      }
-      work.cost = std::min(work.cost, kMostCost);
-      work.shared = std::min(work.shared, kMostCost);
-    }
-    return work;
-  }
-
   int add(Value v) {
     plan_.values.push_back(std::move(v));
     return static_cast<int>(plan_.values.size()) - 1;
@@ -305,7 +307,7 @@ class RegionPlanner {
     if (dies &&
         plan_.values[static_cast<std::size_t>(init)].location.kind == Location::Kind::none &&
         plan_.values[static_cast<std::size_t>(init)].slot < 0) {
-      replace_value(steps_, init, last);
+      rename_values(steps_, [&](int v) { return v == init ? last : v; });
       drop_idle_copies(steps_);
       for (Scope& s : plan_.scopes) std::replace(s.value_of.begin(), s.value_of.end(), init, last);
       for (Value& v : plan_.values) std::replace(v.bases.begin(), v.bases.end(), init, last);
