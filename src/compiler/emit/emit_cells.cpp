@@ -71,9 +71,7 @@ class CellEmitter {
       gen_.set_lanes(1, 1);
       return cell();
     }
-    std::vector<std::pair<Scalar, Scalar>> outer;
-    for (std::size_t a = 0; a + 1 < axes.size(); ++a)
-      outer.emplace_back(gen_.index(0), gen_.index(axes[a]));
+    LoopBounds outer = bounds_of(gen_, std::span(axes).first(axes.size() - 1));
     if (!outer.empty()) outer[0] = {k_.begin, k_.end};
     const std::int64_t size = axes.back();
     loop_nest(gen_, outer, [&](const Index& index) {
@@ -365,15 +363,19 @@ class CellEmitter {
             next = components(values, p.body_jaxpr, for_body, body_consts, carries);
           });
           if (lanes.empty()) return next;
-          // Cells whose condition does not hold keep what they have.
-          for (std::size_t i = 0; i < carries; ++i) {
-            const auto each = static_cast<std::size_t>(offset[i + 1] - offset[i]) / holds.size();
-            for (std::size_t e = offset[i]; e < offset[i + 1]; ++e)
-              next[e] = gen_.select(holds[(e - offset[i]) / each], next[e], state[e]);
-          }
-          return next;
+          return where_it_holds(holds, offset, next, state);
         });
     return apart(last, offset);
+  }
+  // Cells whose condition does not hold keep what they have.
+  Scalars where_it_holds(const Scalars& holds, const std::vector<std::size_t>& offset, Scalars next,
+                         const Scalars& state) {
+    for (std::size_t i = 0; i + 1 < offset.size(); ++i) {
+      const auto each = static_cast<std::size_t>(offset[i + 1] - offset[i]) / holds.size();
+      for (std::size_t e = offset[i]; e < offset[i + 1]; ++e)
+        next[e] = gen_.select(holds[(e - offset[i]) / each], next[e], state[e]);
+    }
+    return next;
   }
 
   Elements branch(const Eqn& eqn, const CellLoop& loop, const Read& read) {
@@ -442,8 +444,7 @@ Scalar Body::reduce(const Eqn& eqn, const Point& at) {
   const Shape axes = reduction_axes(eqn);
   const auto& rule = std::get<Lowering::Reduction>(lowering_of(*eqn.primitive).form);
   const Index kept = indices(at);
-  std::int64_t folded = 1;
-  for (const std::int64_t d : axes) folded *= shape[static_cast<std::size_t>(d)];
+  const std::int64_t folded = elements_along(axes, shape);
   Scalar sum = rule.identity(gen(), eqn.params, jaxpr().aval(x).dtype);
   for (std::int64_t n = 0; n < folded; ++n) {
     Index index(shape.size(), gen().index(0));
@@ -472,9 +473,7 @@ Scalar Body::product(const Eqn& eqn, const Point& at) {
   const auto contracted = [&](bool right, std::size_t i) {
     return static_cast<std::size_t>((right ? dn.rhs_contracting : dn.lhs_contracting)[i]);
   };
-  std::int64_t folded = 1;
-  for (std::size_t i = 0; i < dn.lhs_contracting.size(); ++i)
-    folded *= jaxpr().aval(eqn.inputs[0]).shape[contracted(false, i)];
+  const std::int64_t folded = elements_along(dn.lhs_contracting, jaxpr().aval(eqn.inputs[0]).shape);
   const auto element = [&](bool right, std::int64_t n) {
     const Atom& x = eqn.inputs[right ? 1 : 0];
     const Shape& shape = jaxpr().aval(x).shape;

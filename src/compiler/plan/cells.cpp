@@ -37,20 +37,21 @@ struct Costs {
   bool products = false, repeated = false;
 };
 
-struct Scope {
-  explicit Scope(const Jaxpr& j)
+/// A program of a loop, and what is known of its variables.
+struct ClassedProgram {
+  explicit ClassedProgram(const Jaxpr& j)
       : jaxpr(&j), state(static_cast<std::size_t>(j.num_vars()), false) {}
   const Jaxpr* jaxpr;
   // The class of each dimension of each variable; of what is around the loop, of few of them.
   std::unordered_map<std::size_t, std::vector<int>> dims;
   std::vector<bool> state;  // depends on what trips hand on
-  std::map<int, std::vector<std::unique_ptr<Scope>>> inner;
+  std::map<int, std::vector<std::unique_ptr<ClassedProgram>>> inner;
 };
 
 class Analysis {
  public:
   std::optional<CellLoop> run(const Jaxpr& jaxpr, const Eqn& eqn) {
-    Scope around(jaxpr);
+    ClassedProgram around(jaxpr);
     for (const Atom& a : eqn.inputs) {
       if (a.is_var() && !around.dims.contains(static_cast<std::size_t>(a.var())))
         new_dims(around, a.var());
@@ -79,17 +80,17 @@ class Analysis {
     if (mixed_[static_cast<std::size_t>(b)]) mixed_[static_cast<std::size_t>(a)] = true;
   }
   void mix(int c) { mixed_[static_cast<std::size_t>(classes_.find(c))] = true; }
-  void new_dims(Scope& s, Var v) {
+  void new_dims(ClassedProgram& s, Var v) {
     auto& dims = s.dims[static_cast<std::size_t>(v)];
     for (const std::int64_t n : s.jaxpr->aval(v).shape) {
       if (n == 0) refuse();  // no cell has a number of it, or there is no cell
       dims.push_back(new_class(n));
     }
   }
-  std::vector<int>& dims(Scope& s, const Atom& a) {
+  std::vector<int>& dims(ClassedProgram& s, const Atom& a) {
     return s.dims[static_cast<std::size_t>(a.var())];
   }
-  static bool is_state(const Scope& s, const Atom& a) {
+  static bool is_state(const ClassedProgram& s, const Atom& a) {
     return a.is_var() && s.state[static_cast<std::size_t>(a.var())];
   }
   void join_all(const std::vector<int>& a, const std::vector<int>& b) {
@@ -98,7 +99,7 @@ class Analysis {
   void refuse() { ok_ = false; }
 
   // ---- programs ----------------------------------------------------------------------------------
-  void program(Scope& s) {
+  void program(ClassedProgram& s) {
     for (std::size_t e = 0; ok_ && e < s.jaxpr->eqns().size(); ++e) {
       const Eqn& eqn = s.jaxpr->eqns()[e];
       for (const Var v : eqn.outputs) new_dims(s, v);
@@ -110,7 +111,7 @@ class Analysis {
     }
   }
 
-  void equation(Scope& s, const Eqn& eqn, int e, bool state) {
+  void equation(ClassedProgram& s, const Eqn& eqn, int e, bool state) {
     const auto out = [&](std::size_t i) -> std::vector<int>& {
       return s.dims[static_cast<std::size_t>(eqn.outputs[i])];
     };
@@ -160,12 +161,10 @@ class Analysis {
     }
   }
 
-  void reduction(Scope& s, const Eqn& eqn, bool state) {
+  void reduction(ClassedProgram& s, const Eqn& eqn, bool state) {
     const Shape axes = reduction_axes(eqn);
     const Shape& shape = s.jaxpr->aval(eqn.inputs[0]).shape;
-    std::int64_t folded = 1;
-    for (const std::int64_t d : axes) folded *= shape[static_cast<std::size_t>(d)];
-    if (folded > kMostUnrolled || finds_place(eqn)) return refuse();
+    if (elements_along(axes, shape) > kMostUnrolled || finds_place(eqn)) return refuse();
     if (!state) return;
     const std::vector<int>& in = dims(s, eqn.inputs[0]);
     std::size_t kept = 0;
@@ -179,7 +178,7 @@ class Analysis {
     }
   }
 
-  void product(Scope& s, const Eqn& eqn) {
+  void product(ClassedProgram& s, const Eqn& eqn) {
     const DotDimensionNumbers& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
     const std::vector<int>& out = s.dims[static_cast<std::size_t>(eqn.outputs[0])];
     std::size_t next = dn.lhs_batch.size();
@@ -188,9 +187,7 @@ class Analysis {
       const Shape& batch = right ? dn.rhs_batch : dn.lhs_batch;
       const Shape& contracting = right ? dn.rhs_contracting : dn.lhs_contracting;
       const Shape& shape = s.jaxpr->aval(a).shape;
-      std::int64_t folded = 1;
-      for (const std::int64_t d : contracting) folded *= shape[static_cast<std::size_t>(d)];
-      if (folded > kMostUnrolled) return refuse();
+      if (elements_along(contracting, shape) > kMostUnrolled) return refuse();
       for (std::size_t d = 0; d < shape.size(); ++d) {
         const auto at = std::find(batch.begin(), batch.end(), static_cast<std::int64_t>(d));
         const bool contracted = contracting.contains(static_cast<std::int64_t>(d));
@@ -204,7 +201,7 @@ class Analysis {
     }
   }
 
-  void index(Scope& s, const Eqn& eqn, const std::vector<int>& out) {
+  void index(ClassedProgram& s, const Eqn& eqn, const std::vector<int>& out) {
     const PrimitiveBase* p = eqn.primitive;
     const auto each = [&](const Atom& a, const std::function<void(std::size_t, int)>& f) {
       if (!is_state(s, a)) return;
@@ -266,24 +263,25 @@ class Analysis {
   }
 
   // ---- loops and branches ------------------------------------------------------------------------
-  Scope& inner(Scope& s, int e, const Jaxpr& jaxpr) {
+  ClassedProgram& inner(ClassedProgram& s, int e, const Jaxpr& jaxpr) {
     auto& list = s.inner[e];
-    list.push_back(std::make_unique<Scope>(jaxpr));
+    list.push_back(std::make_unique<ClassedProgram>(jaxpr));
     for (Var v = 0; v < jaxpr.num_inputs(); ++v) new_dims(*list.back(), v);
     return *list.back();
   }
   // Operand i of the equation is input j of the program.
-  void pass(Scope& s, const Eqn& eqn, std::size_t i, Scope& to, std::size_t j, bool handed_on) {
+  void pass(ClassedProgram& s, const Eqn& eqn, std::size_t i, ClassedProgram& to, std::size_t j,
+            bool handed_on) {
     const Atom& a = eqn.inputs[i];
     to.state[j] = handed_on || is_state(s, a);
     // Memory can be read at any index, registers cannot.
     if (is_state(s, a)) join_all(dims(s, a), to.dims[j]);
   }
-  void join_result(Scope& s, const Atom& result, const std::vector<int>& with) {
+  void join_result(ClassedProgram& s, const Atom& result, const std::vector<int>& with) {
     if (result.is_var()) join_all(dims(s, result), with);
   }
 
-  void region(Scope& s, const Eqn& eqn, int e, bool outermost) {
+  void region(ClassedProgram& s, const Eqn& eqn, int e, bool outermost) {
     if (eqn.effect != Effect::none) return refuse();
     for (const Var v : eqn.outputs) {
       s.state[static_cast<std::size_t>(v)] = true;
@@ -296,15 +294,15 @@ class Analysis {
   static bool is_native_type(DType d) {
     return !is_complex(d) && d != DType::f16 && d != DType::bf16 && d != DType::float0;
   }
-  const std::vector<int>& result(Scope& s, const Eqn& eqn, std::size_t i) {
+  const std::vector<int>& result(ClassedProgram& s, const Eqn& eqn, std::size_t i) {
     return s.dims[static_cast<std::size_t>(eqn.outputs[i])];
   }
 
-  void scan(Scope& s, const Eqn& eqn, int e, bool outermost) {
+  void scan(ClassedProgram& s, const Eqn& eqn, int e, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();
     const auto consts = static_cast<std::size_t>(p.num_consts);
     const auto carries = static_cast<std::size_t>(p.num_carry);
-    Scope& body = inner(s, e, p.jaxpr);
+    ClassedProgram& body = inner(s, e, p.jaxpr);
     for (std::size_t i = 0; i < consts + carries; ++i) pass(s, eqn, i, body, i, i >= consts);
     for (std::size_t i = consts + carries; i < eqn.inputs.size(); ++i) {
       if (is_state(s, eqn.inputs[i])) return refuse();  // rows of registers
@@ -319,13 +317,13 @@ class Analysis {
     if (!outermost && eqn.outputs.size() > carries) return refuse();
   }
 
-  void repeat(Scope& s, const Eqn& eqn, int e) {
+  void repeat(ClassedProgram& s, const Eqn& eqn, int e) {
     const auto& p = eqn.params.as<WhileParams>();
     const auto cond_consts = static_cast<std::size_t>(p.cond_nconsts);
     const auto body_consts = static_cast<std::size_t>(p.body_nconsts);
     const std::size_t first = cond_consts + body_consts, carries = eqn.inputs.size() - first;
-    Scope& cond = inner(s, e, p.cond_jaxpr);
-    Scope& body = inner(s, e, p.body_jaxpr);
+    ClassedProgram& cond = inner(s, e, p.cond_jaxpr);
+    ClassedProgram& body = inner(s, e, p.body_jaxpr);
     for (std::size_t i = 0; i < cond_consts; ++i) pass(s, eqn, i, cond, i, false);
     for (std::size_t i = 0; i < body_consts; ++i) pass(s, eqn, cond_consts + i, body, i, false);
     for (std::size_t i = 0; i < carries; ++i) {
@@ -345,14 +343,14 @@ class Analysis {
     }
   }
 
-  void branch(Scope& s, const Eqn& eqn, int e, bool outermost) {
+  void branch(ClassedProgram& s, const Eqn& eqn, int e, bool outermost) {
     const auto& p = eqn.params.as<CondParams>();
     // Alone, branches over arrays are better run as kernels.
     for (const Var v : eqn.outputs) {
       if (outermost && s.jaxpr->aval(v).size() > kMostUnrolled) return refuse();
     }
     for (const Jaxpr& j : p.branches) {
-      Scope& body = inner(s, e, j);
+      ClassedProgram& body = inner(s, e, j);
       for (std::size_t i = 1; i < eqn.inputs.size(); ++i) pass(s, eqn, i, body, i - 1, outermost);
       program(body);
       if (!ok_) return;
@@ -370,7 +368,7 @@ class Analysis {
   }
 
   // The axes are those of the component of the state that has most of them.
-  bool choose_axes(std::vector<std::unique_ptr<Scope>>& programs, CellLoop& out) {
+  bool choose_axes(std::vector<std::unique_ptr<ClassedProgram>>& programs, CellLoop& out) {
     std::vector<int> best;
     for (auto& program : programs) {
       for (Var v = 0; v < program->jaxpr->num_inputs(); ++v) {
@@ -404,8 +402,8 @@ class Analysis {
     return axis_of_.size() == best.size();
   }
 
-  bool label(Scope& around, const Eqn& eqn, std::vector<std::unique_ptr<Scope>>& programs,
-             CellLoop& out) {
+  bool label(ClassedProgram& around, const Eqn& eqn,
+             std::vector<std::unique_ptr<ClassedProgram>>& programs, CellLoop& out) {
     work_ = calls_ = 0;
     costs_ = {};
     out.programs = labels_of(programs, out);
@@ -413,43 +411,53 @@ class Analysis {
     if (!ok_ || work_ > kMostWork || (out.axes.empty() && calls_ > kMostCalls)) return false;
     if (kernels_are_faster(!out.axes.empty())) return false;
     out.work = static_cast<int>(work_);
-    const Scope& body = *programs[eqn.primitive == &while_p ? 1 : 0];
+    const std::size_t which = eqn.primitive == &while_p ? 1 : 0;
+    const ClassedProgram& body = *programs[which];
+    const std::vector<Labels>& labels = out.programs[which].labels;
     for (const Atom& a : body.jaxpr->outs()) {
       if (a.is_literal()) continue;
-      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(a.var())];
-      if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
+      const Labels& of_a = labels[static_cast<std::size_t>(a.var())];
+      if (unrolled(body.jaxpr->aval(a).shape, of_a) > kMostUnrolled) return false;
     }
+    const std::size_t rows = eqn.primitive == &scan_p
+                                 ? static_cast<std::size_t>(eqn.params.as<ScanParams>().num_carry)
+                                 : body.jaxpr->outs().size();
+    if (!few_lie_apart(body, labels, rows, out)) return false;
+    return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
+  }
+
+  // The numbers that a cell has of a variable, and how far those of its neighbour lie from them.
+  static std::pair<std::int64_t, std::int64_t> numbers_and_step(const Jaxpr& jaxpr,
+                                                                const std::vector<Labels>& labels,
+                                                                Var v, int axis) {
+    const Shape& shape = jaxpr.aval(v).shape;
+    const Labels& of_v = labels[static_cast<std::size_t>(v)];
+    return {unrolled(shape, of_v), step_along(axis, shape, of_v)};
+  }
+
+  // Counts the numbers of the state, and whether few enough of them, and of rows, which results of the body from number
+  // `rows` on are, have lanes that lie apart. Short steps are loaded as whole vectors, but never stored so.
+  bool few_lie_apart(const ClassedProgram& body, const std::vector<Labels>& labels,
+                     std::size_t rows, CellLoop& out) const {
     const int lanes = static_cast<int>(out.axes.size()) - 1;
-    // Numbers of the state and of rows whose lanes lie apart. Short steps are loaded as whole vectors, but never stored so.
-    std::int64_t state = 0, state_with_steps = 0, rows = 0;
-    const auto numbers_and_step = [&](Var v) {
-      const Shape& shape = body.jaxpr->aval(v).shape;
-      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
-      return std::pair(unrolled(shape, labels), step_along(lanes, shape, labels));
-    };
+    std::int64_t state = 0, state_with_steps = 0, of_rows = 0;
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
       if (!body.state[static_cast<std::size_t>(v)]) continue;
-      const auto [numbers, step] = numbers_and_step(v);
+      const auto [numbers, step] = numbers_and_step(*body.jaxpr, labels, v, lanes);
       out.values += static_cast<int>(numbers);
       if (step > kNear) state += numbers;
       else if (step > 1) state_with_steps += numbers;
     }
     out.lies_apart = state > 0;
-    const auto is_scan = eqn.primitive == &scan_p;
-    for (auto i = static_cast<std::size_t>(is_scan ? eqn.params.as<ScanParams>().num_carry : 0);
-         is_scan && i < body.jaxpr->outs().size(); ++i) {
+    for (std::size_t i = rows; i < body.jaxpr->outs().size(); ++i) {
       const Atom& row = body.jaxpr->outs()[i];
       if (!row.is_var()) continue;
-      const auto [numbers, step] = numbers_and_step(row.var());
-      if (step > 1) rows += numbers;
+      const auto [numbers, step] = numbers_and_step(*body.jaxpr, labels, row.var(), lanes);
+      if (step > 1) of_rows += numbers;
       out.lies_apart |= step > kNear;
     }
     const std::int64_t most = turned_ ? kMostApartTurned : kMostApart;
-    if (state > most || rows > most || state_with_steps + rows > kMostWithSteps) return false;
-    return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
-  }
-  static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {
-    return loop.programs[eqn.primitive == &while_p ? 1 : 0].labels;
+    return state <= most && of_rows <= most && state_with_steps + of_rows <= kMostWithSteps;
   }
 
   // Every cell computes `n` elements of an equation's result, though they may be the same for many. Kernels compute
@@ -487,7 +495,7 @@ class Analysis {
            costs_.cells > (lanes ? 2. : 1.) * costs_.kernels;
   }
 
-  Labels labels_of(Scope& scope, Var v) {
+  Labels labels_of(ClassedProgram& scope, Var v) {
     Labels labels;
     for (const int c : scope.dims[static_cast<std::size_t>(v)]) {
       const auto axis = axis_of_.find(classes_.find(c));
@@ -495,27 +503,29 @@ class Analysis {
     }
     return labels;
   }
-  std::vector<CellLoop::Program> labels_of(std::vector<std::unique_ptr<Scope>>& programs,
+  // Refuses what is too large to be unrolled, or differs by pairs of cells: it has an axis twice.
+  void note_state(const Aval& aval, const Labels& labels, CellLoop& whole) {
+    const std::int64_t n = unrolled(aval.shape, labels);
+    largest_ = std::max(largest_, n);
+    if (n > kMostUnrolled) refuse();
+    for (std::size_t a = 0; a < labels.size(); ++a) {
+      const auto before = labels.begin() + static_cast<std::ptrdiff_t>(a);
+      if (labels[a] != kUnrolled && std::find(labels.begin(), before, labels[a]) != before)
+        refuse();
+    }
+    if (is_float(aval.dtype) || aval.size() > 1)
+      whole.widest = std::max(whole.widest, size_of(aval.dtype));
+  }
+  std::vector<CellLoop::Program> labels_of(std::vector<std::unique_ptr<ClassedProgram>>& programs,
                                            CellLoop& whole) {
     std::vector<CellLoop::Program> out;
     for (auto& scope : programs) {
       CellLoop::Program program;
       const Jaxpr& jaxpr = *scope->jaxpr;
       for (Var v = 0; v < jaxpr.num_vars(); ++v) {
-        Labels labels = labels_of(*scope, v);
-        if (scope->state[static_cast<std::size_t>(v)]) {
-          const std::int64_t n = unrolled(jaxpr.aval(v).shape, labels);
-          largest_ = std::max(largest_, n);
-          if (n > kMostUnrolled) ok_ = false;
-          for (std::size_t a = 0; a < labels.size(); ++a) {  // an axis twice: pairs of cells
-            for (std::size_t b = 0; b < a; ++b)
-              ok_ &= labels[a] == kUnrolled || labels[a] != labels[b];
-          }
-          const DType dtype = jaxpr.aval(v).dtype;
-          if (is_float(dtype) || jaxpr.aval(v).size() > 1)
-            whole.widest = std::max(whole.widest, size_of(dtype));
-        }
-        program.labels.push_back(std::move(labels));
+        program.labels.push_back(labels_of(*scope, v));
+        if (scope->state[static_cast<std::size_t>(v)])
+          note_state(jaxpr.aval(v), program.labels.back(), whole);
       }
       for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
         const Eqn& eqn = jaxpr.eqns()[e];
@@ -552,6 +562,12 @@ std::int64_t step_along(int axis, const Shape& shape, const Labels& labels) {
   if (axis < 0 || at == labels.end()) return 0;
   return std::accumulate(shape.begin() + (at - labels.begin()) + 1, shape.end(), std::int64_t{1},
                          std::multiplies<>());
+}
+
+std::int64_t elements_along(const Shape& dims, const Shape& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : dims) n *= shape[static_cast<std::size_t>(d)];
+  return n;
 }
 
 std::int64_t unrolled(const Shape& shape, const Labels& labels) {

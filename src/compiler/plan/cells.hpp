@@ -26,6 +26,8 @@ namespace compiler {
 using Labels = std::vector<int>;
 constexpr int kUnrolled = -1;
 
+/// How many elements these dimensions have together: what a fold over them folds.
+std::int64_t elements_along(const Shape& dims, const Shape& shape);
 /// The elements of a cell.
 std::int64_t unrolled(const Shape& shape, const Labels& labels);
 /// How far elements that follow each other along an axis lie from each other; 0 for what has no such axis.
