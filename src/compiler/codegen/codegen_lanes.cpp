@@ -117,21 +117,24 @@ Scalars CodeGen::fold_lanes(Scalars x, const Combine& combine) {
   return x;
 }
 
+/// Of the lanes of two vectors, one after the other, in groups of so many: those of the lower halves.
+static std::vector<int> lower_halves(int lanes, int group) {
+  std::vector<int> low;
+  for (int g = 0; g < 2 * lanes; g += group) {
+    for (int i = 0; i < group / 2; ++i) low.push_back(g + i);
+  }
+  return low;
+}
+
 // Two vectors of groups become one: their lower halves side by side, combined with their upper
 // halves side by side. After log2(W) rounds every group is one lane.
 Scalars CodeGen::fold_rows(std::vector<Scalars> rows, const Combine& combine) {
   Impl& m = *impl_;
   const int lanes = m.lanes;
   for (int group = lanes; group > 1; group /= 2) {
-    std::vector<int> low, high;
-    for (const int start : {0, lanes}) {  // of the first vector, of the second
-      for (int g = 0; g < lanes; g += group) {
-        for (int i = 0; i < group / 2; ++i) {
-          low.push_back(start + g + i);
-          high.push_back(start + g + group / 2 + i);
-        }
-      }
-    }
+    const std::vector<int> low = lower_halves(lanes, group);
+    std::vector<int> high;
+    for (const int lane : low) high.push_back(lane + group / 2);
     std::vector<Scalars> next;
     for (std::size_t r = 0; r < rows.size();
          r += 2) {  // neighbours, so that groups keep their order

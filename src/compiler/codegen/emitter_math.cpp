@@ -186,6 +186,24 @@ Value* CodeGen::Impl::call_math(const telamon::math::MathEntry& entry, llvm::Typ
   return call;
 }
 
+// A vector of `width` lanes: `count` of those of another, from `first` on, and then the first of them again.
+static Value* lanes_from(llvm::IRBuilder<>& b, Value* v, int width, int first, int count) {
+  std::vector<int> lanes;
+  for (int i = 0; i < width; ++i) lanes.push_back(i < count ? first + i : first);
+  return b.CreateShuffleVector(v, lanes);
+}
+
+// A register's lanes in the place of those of `vector` from `first` on.
+static Value* with_register(llvm::IRBuilder<>& b, Value* vector, int width, Value* part, int full,
+                            int first) {
+  std::vector<int> widen, merge;
+  for (int i = 0; i < width; ++i) widen.push_back(i < full ? i : -1);
+  Value* spread = b.CreateShuffleVector(part, widen);
+  for (int i = 0; i < width; ++i)
+    merge.push_back(i >= first && i < first + full ? width + i - first : i);
+  return b.CreateShuffleVector(vector, spread, merge);
+}
+
 // The functions take one full register, whatever the width here: wider vectors are cut, narrower
 // ones and single values padded. Compiled and eager results are the same function's.
 Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
@@ -214,35 +232,18 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
     const auto piece = [&](int first, int count) {  // lanes [first, first + count) of all operands
       std::vector<Value*> padded;
       for (Value* v : x) {
-        if (w == 1) {
-          padded.push_back(b.CreateVectorSplat(static_cast<unsigned>(full), v));
-        } else if (count == full && w == full) {
-          padded.push_back(v);
-        } else {
-          std::vector<int> lanes;
-          for (int i = 0; i < full; ++i) lanes.push_back(i < count ? first + i : first);
-          padded.push_back(b.CreateShuffleVector(v, lanes));
-        }
+        padded.push_back(w == 1      ? b.CreateVectorSplat(static_cast<unsigned>(full), v)
+                         : w == full ? v
+                                     : lanes_from(b, v, full, first, count));
       }
       return m.call_math(entry, full_type, padded);
     };
     if (w == 1) return b.CreateExtractElement(piece(0, 1), std::uint64_t{0});
     if (w == full) return piece(0, full);
+    if (w < full) return lanes_from(b, piece(0, w), w, 0, w);
     Value* out = llvm::PoisonValue::get(m.vector_type(m.type(dtype), w));
-    if (w < full) {
-      std::vector<int> lanes;
-      for (int i = 0; i < w; ++i) lanes.push_back(i);
-      return b.CreateShuffleVector(piece(0, w), lanes);
-    }
-    for (int first = 0; first < w; first += full) {
-      Value* part = piece(first, full);
-      std::vector<int> widen, merge;
-      for (int i = 0; i < w; ++i) widen.push_back(i < full ? i : -1);
-      Value* spread = b.CreateShuffleVector(part, widen);
-      for (int i = 0; i < w; ++i)
-        merge.push_back(i >= first && i < first + full ? w + i - first : i);
-      out = b.CreateShuffleVector(out, spread, merge);
-    }
+    for (int first = 0; first < w; first += full)
+      out = with_register(b, out, w, piece(first, full), full, first);
     return out;
   });
 }

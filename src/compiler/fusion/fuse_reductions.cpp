@@ -43,29 +43,33 @@ Shape Fuser::reduced_shape(const Kernel& k) {
   return r;
 }
 
-void Fuser::place_reduction(int e) {
+// A cluster whose fold of the same space this one joins, or that becomes what follows it; -1: there is none.
+int Fuser::cluster_for_reduction(int e, const std::set<int>& readers) {
+  if (!options_.fuse) return -1;
   const Shape& operand = jaxpr_.aval(eqn(e).inputs[0]).shape;
   const Shape axes = reduction_axes(eqn(e));
+  for (int k = static_cast<int>(clusters_.size()) - 1; k >= 0; --k) {
+    const Cluster& c = cluster(k);
+    const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
+                             c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
+                             share_memory(work_of(e), c);
+    const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
+                              c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
+    if ((!folds_alike && !over_results) || !may_produce(k, readers)) continue;
+    const Usage u = usage(e, k);
+    if (u.other > 0 || u.mixed) continue;
+    const bool sibling =
+        options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
+    const bool epilogue = over_results && u.align == Align::iteration && !crossed_.contains(e);
+    if (epilogue || (sibling && share_work(e, c.kernel.reductions.front()))) return k;
+  }
+  return -1;
+}
+
+void Fuser::place_reduction(int e) {
   const std::set<int> readers = consumer_clusters(e);
   const Work& work = work_of(e);
-  int best = -1;
-  if (options_.fuse) {
-    for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
-      const Cluster& c = cluster(k);
-      const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
-                               c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
-                               share_memory(work, c);
-      const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
-                                c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
-      if ((!folds_alike && !over_results) || !may_produce(k, readers)) continue;
-      const Usage u = usage(e, k);
-      if (u.other > 0 || u.mixed) continue;
-      const bool sibling =
-          options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
-      const bool epilogue = over_results && u.align == Align::iteration && !crossed_.contains(e);
-      if (epilogue || (sibling && share_work(e, c.kernel.reductions.front()))) best = k;
-    }
-  }
+  int best = cluster_for_reduction(e, readers);
   if (best < 0) best = new_cluster(e, Form::reduction);
   Cluster& c = cluster(best);
   if (c.form == Form::element) {  // what was computed from the reduced values becomes the epilogue
@@ -77,8 +81,8 @@ void Fuser::place_reduction(int e) {
     }
   }
   c.kernel.kind = Kernel::Kind::reduction;
-  c.kernel.shape = operand;
-  c.kernel.axes = axes;
+  c.kernel.shape = jaxpr_.aval(eqn(e).inputs[0]).shape;
+  c.kernel.axes = reduction_axes(eqn(e));
   c.kernel.reductions.push_back(e);
   add_all(c.stored, work.stored);
   add_all(c.given, work.given);

@@ -133,6 +133,7 @@ class Fuser {
 
   // ---- reductions (fuse_reductions.cpp)
   static Shape reduced_shape(const Kernel& k);
+  int cluster_for_reduction(int e, const std::set<int>& readers);
   void place_reduction(int e);
   int cluster_of(int e) const { return where_[static_cast<std::size_t>(e)].front(); }
   // Sums of the columns of a space whose rows another kernel folds.
