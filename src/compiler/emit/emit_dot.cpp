@@ -36,14 +36,14 @@ Pieces pieces_of(std::int64_t whole, std::int64_t most) {
 }
 
 /// How the results are cut into tiles that are summed in registers.
-struct Tiling {
+struct ResultTiles {
   Pieces rows, vectors;
 };
 
 // What the tiles take, in quarters of a multiplication. A processor does two of them at a time, nearly as many
 // loads (of a row of b, and of a column of a), and eight while a sum waits for the one before: ten sums are enough.
 // Tiles begin and end. Another size of tile is more code to be generated, and has to be worth it.
-std::int64_t cost_of(const Tiling& t, std::int64_t k) {
+std::int64_t cost_of_tiles(const ResultTiles& t, std::int64_t k) {
   constexpr std::int64_t kMultiplication = 4, kLoad = 5, kInFlight = 10, kEnds = 24;
   std::int64_t cost = 0, sizes = 0;
   for (const Pieces::Kind rows : t.rows.kinds()) {
@@ -62,13 +62,13 @@ std::int64_t cost_of(const Tiling& t, std::int64_t k) {
 }
 
 // The cheapest tiles for whose sums, a row of b and an element of a there are registers.
-Tiling tiling_of(std::int64_t m, std::int64_t vectors, std::int64_t k) {
+ResultTiles cheapest_tiles(std::int64_t m, std::int64_t vectors, std::int64_t k) {
   const std::int64_t registers = runtime::target_vector_registers();
-  Tiling best{pieces_of(m, 1), pieces_of(vectors, 1)};
+  ResultTiles best{pieces_of(m, 1), pieces_of(vectors, 1)};
   for (std::int64_t wide = 1; wide <= registers / 4; ++wide) {
     for (std::int64_t high = 1; (high + 1) * wide < registers; ++high) {
-      const Tiling t{pieces_of(m, high), pieces_of(vectors, wide)};
-      if (cost_of(t, k) < cost_of(best, k)) best = t;
+      const ResultTiles t{pieces_of(m, high), pieces_of(vectors, wide)};
+      if (cost_of_tiles(t, k) < cost_of_tiles(best, k)) best = t;
     }
   }
   return best;
@@ -253,10 +253,10 @@ class DotEmitter {
                                                 std::bit_ceil(static_cast<std::uint64_t>(p_.n))));
     const std::int64_t vectors = detail::ceil_div(p_.n, lanes);
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
-    const Tiling tiling = tiling_of(p_.m, vectors, p_.k);
+    const ResultTiles tiles = cheapest_tiles(p_.m, vectors, p_.k);
     gen_.set_lanes(lanes, lanes);
-    for_pieces(tiling.rows, false, [&](Scalar row, int rows, bool) {
-      for_pieces(tiling.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
+    for_pieces(tiles.rows, false, [&](Scalar row, int rows, bool) {
+      for_pieces(tiles.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
         tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes,
              [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
       });

@@ -26,14 +26,14 @@ Shape row_strides(const Shape& shape) {
   return strides;
 }
 
-struct Group {
+struct MergedDim {
   std::int64_t size = 1, stride = 0;
 };
 
 // The dimensions `dims`, in this order, as one dimension.
-std::optional<Group> merge(const Shape& shape, const Shape& dims) {
+std::optional<MergedDim> merge(const Shape& shape, const Shape& dims) {
   const Shape strides = row_strides(shape);
-  Group g;
+  MergedDim g;
   for (std::size_t i = dims.size(); i-- > 0;) {
     const auto d = static_cast<std::size_t>(dims[i]);
     if (shape[d] == 1) continue;

@@ -22,10 +22,10 @@ namespace {
 
 // Blocks that begin at different places of a page do not meet in the same set of the first cache (allocator.cpp):
 // those of this size on are odd multiples of an eighth of a page.
-constexpr std::int64_t kApart = 512, kStaggeredFrom = 64 * kApart;
+constexpr std::int64_t kStagger = 512, kStaggeredFrom = 64 * kStagger;
 
 std::int64_t aligned(std::int64_t offset, const Block& block) {
-  return detail::rounded_up(offset, block.size >= kStaggeredFrom ? kApart : kAlignment);
+  return detail::rounded_up(offset, block.size >= kStaggeredFrom ? kStagger : kAlignment);
 }
 
 /// Places blocks in the order in which they begin, each in the smallest gap where it fits. What has
@@ -262,7 +262,8 @@ std::int64_t possible(std::int64_t bytes) {
 std::int64_t Packing::add(const LiveRange& range, std::int64_t size) {
   const bool staggered = size >= kStaggeredFrom;
   blocks_.push_back(
-      {range, staggered ? detail::rounded_up(size + kApart, 2 * kApart) - kApart : size, size});
+      {range, staggered ? detail::rounded_up(size + kStagger, 2 * kStagger) - kStagger : size,
+       size});
   return static_cast<std::int64_t>(blocks_.size()) - 1;
 }
 

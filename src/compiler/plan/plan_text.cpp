@@ -91,10 +91,10 @@ void print_fused(std::ostream& os, const Plan& plan, const std::vector<Step>& st
 }
 
 /// Values by where they begin.
-using Places = std::multimap<std::int64_t, int>;
+using ByOffset = std::multimap<std::int64_t, int>;
 
-void print_places(std::ostream& os, const Plan& plan, const Places& places) {
-  for (const auto& [begin, v] : places) {
+void print_by_offset(std::ostream& os, const Plan& plan, const ByOffset& values) {
+  for (const auto& [begin, v] : values) {
     std::string from = std::to_string(begin);
     from.insert(0, from.size() < 12 ? 12 - from.size() : 0, ' ');
     os << from << ' ' << value_text(plan, v) << '\n';
@@ -124,10 +124,10 @@ void print_slices(std::ostream& os, const Plan& plan, const std::vector<Step>& s
        << " bytes, one for each chunk of a loop\n";
     std::set<int> inside;
     for (const auto& body : s.bodies) find_in_slice(plan, body, inside);
-    Places places;
+    ByOffset values;
     for (const int v : inside)
-      places.emplace(plan.values[static_cast<std::size_t>(v)].location.index, v);
-    print_places(os, plan, places);
+      values.emplace(plan.values[static_cast<std::size_t>(v)].location.index, v);
+    print_by_offset(os, plan, values);
   }
 }
 
@@ -170,13 +170,13 @@ std::string Plan::largest_text() const {
 std::string Plan::memory_text() const {
   std::ostringstream os;
   os << arena_text(*this);
-  Places arena, results;
+  ByOffset arena, results;
   for (int v = 0; v < static_cast<int>(values.size()); ++v) {
     const Location at = values[static_cast<std::size_t>(v)].location;
     if (at.kind == Location::Kind::arena) arena.emplace(at.index, v);
     if (at.kind == Location::Kind::result) results.emplace(at.index, v);
   }
-  print_places(os, *this, arena);
+  print_by_offset(os, *this, arena);
   print_slices(os, *this, steps);
   for (int r = 0; r < num_outputs; ++r) {
     os << "result " << r;
