@@ -269,9 +269,9 @@ __attribute__((noinline)) bool has_neighbours(const Index* index) {
   constexpr Index kNear = 100;
   constexpr std::size_t kAll = kHalf * sizeof(Index),
                         kVector = kAll < simd::kBytes ? kAll : std::size_t{simd::kBytes};
-  typedef Index Places __attribute__((vector_size(kVector)));
+  typedef Index PlaceVector __attribute__((vector_size(kVector)));
   const auto load = [](const Index* from) __attribute__((always_inline)) {
-    Places x;
+    PlaceVector x;
     __builtin_memcpy(&x, from, sizeof x);
     return x;
   };
@@ -283,12 +283,12 @@ __attribute__((noinline)) bool has_neighbours(const Index* index) {
   Bits same{}, far{};
   repeat<kAll / kVector>([&](auto v) __attribute__((always_inline)) {
     const Index* const from = index + v.value * (kVector / sizeof(Index));
-    const Places x = load(from);
+    const PlaceVector x = load(from);
     auto again = x == load(from + 1);
     repeat<kSoon - 1>(
         [&](auto k) __attribute__((always_inline)) { again |= x == load(from + k.value + 2); });
     same |= in_bits(again);
-    const Places away = x - *index;
+    const PlaceVector away = x - *index;
     far |= in_bits((away > kNear) | (away < -kNear));
   });
   return any_of(same) || !any_of(far);

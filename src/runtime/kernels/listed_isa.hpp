@@ -13,8 +13,8 @@ inline namespace v1 {
 namespace {
 namespace loops {
 
-TELAMON_INLINE bool are_all(const kernels::Places& part) { return part.size == INT64_MAX; }
-TELAMON_INLINE bool has(const kernels::Places& part, std::int64_t place) {
+TELAMON_INLINE bool are_all(const kernels::PlaceRange& part) { return part.size == INT64_MAX; }
+TELAMON_INLINE bool has(const kernels::PlaceRange& part, std::int64_t place) {
   return static_cast<std::uint64_t>(place) - static_cast<std::uint64_t>(part.first) <
          static_cast<std::uint64_t>(part.size);
 }
@@ -79,7 +79,7 @@ class Listing {
   using U = std::make_unsigned_t<Index>;
 
  public:
-  TELAMON_INLINE Listing(const kernels::Places& part, List<Index>& list)
+  TELAMON_INLINE Listing(const kernels::PlaceRange& part, List<Index>& list)
       : part_(part),
         places_(list.places_),
         numbers_(list.numbers_),
@@ -145,7 +145,7 @@ class Listing {
  private:
   static constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
 
-  const kernels::Places part_;
+  const kernels::PlaceRange part_;
   U *const places_, *const numbers_;
   const U first_;
   U size_ = 0;

@@ -50,7 +50,7 @@ TELAMON_INLINE bool find_pairs(std::int64_t n, const Pair* pairs, const Pair& la
                                const Pair& steps, Place* places) {
   constexpr std::int64_t kPairs = simd::kBytes / static_cast<std::int64_t>(sizeof(Pair));
   typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
-  typedef Place Places __attribute__((vector_size(kPairs * sizeof(Place))));
+  typedef Place PlaceVector __attribute__((vector_size(kPairs * sizeof(Place))));
   const auto repeated = [](const Pair& x) __attribute__((always_inline)) {
     const std::uint64_t both = x.first | (static_cast<std::uint64_t>(x.second) << 32);
     return reinterpret_cast<Words>(both - Bits{});
@@ -66,7 +66,7 @@ TELAMON_INLINE bool find_pairs(std::int64_t n, const Pair* pairs, const Pair& la
       const Words products = x * step;
       const Words second = reinterpret_cast<Words>(reinterpret_cast<Bits>(products) >> 32);
       const Bits sums = reinterpret_cast<Bits>(products + second) & 0xffffffffu;
-      const Places to = __builtin_convertvector(sums, Places);
+      const PlaceVector to = __builtin_convertvector(sums, PlaceVector);
       __builtin_memcpy(places + at, &to, sizeof to);
     });
   }

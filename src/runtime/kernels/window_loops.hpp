@@ -30,7 +30,7 @@ struct Starts {
 using WindowOffsets = void (*)(std::int64_t n, const char* indices, std::int64_t stride,
                                const Starts& starts, std::int64_t step, std::int64_t* offsets);
 /// Places of an operand, in its rows or in bytes: those from the first on; all of them by default.
-struct Places {
+struct PlaceRange {
   std::int64_t first = 0, size = INT64_MAX;
 };
 /// Rows of adjacent elements, and where they go in the operand, whose rows are `step` bytes apart.
@@ -47,7 +47,7 @@ struct IndexedArrays {
   Starts second_starts = {};
   std::int64_t second_step = 0;
   // Of single indices: those that lead elsewhere are another thread's.
-  Places part = {};
+  PlaceRange part = {};
 };
 /// For n indices in order: replaces a row of the operand by one of the slices, or adds that to it.
 using IndexedLoop = void (*)(std::int64_t n, const IndexedArrays& arrays);

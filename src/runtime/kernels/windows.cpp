@@ -174,7 +174,7 @@ void prefetch(const Block& block, std::int64_t i) {
 }
 
 /// The windows of a block that are in a part of the operand.
-Block within(Block block, const Places& part) {
+Block within(Block block, const PlaceRange& part) {
   constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(keep_offsets);
   kLoops[static_cast<int>(runtime::host_isa())](block.n, part.first, part.size, block.offsets);
@@ -271,7 +271,7 @@ IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::size_t compon
 }
 /// Updates of rows of so many elements at those places of a block, which are bytes, that are in a part of the operand.
 void update_listed(const Loop& loop, const Block& b, std::int64_t elements,
-                   const Places& part = {}) {
+                   const PlaceRange& part = {}) {
   constexpr Starts kAll{false, INT64_MAX, 0};
   const IndexedLoop run = indexed_loop(loop, DType::i64, 1, elements);
   run(b.n, {.indices = reinterpret_cast<const char*>(b.offsets),
@@ -377,7 +377,8 @@ IndexedLoop loop_by_index(const Loop& loop) {
 }
 /// Of these rows some. Of one dimension, those that go to a part of its places.
 void run_by_index(IndexedLoop run, const Loop& loop, std::int64_t first, std::int64_t last,
-                  char* operand, const char* indices, const char* slices, const Places& part = {}) {
+                  char* operand, const char* indices, const char* slices,
+                  const PlaceRange& part = {}) {
   const WindowLoop::Count& count = loop.counts[0];
   WindowLoop::Component c = loop.components.front(), second = loop.components.back();
   if (second.index_offset < c.index_offset) std::swap(c, second);
@@ -394,7 +395,7 @@ void run_by_index(IndexedLoop run, const Loop& loop, std::int64_t first, std::in
                      .part = part});
 }
 
-void update(const Loop& loop, const Block& b, const Adder& add, const Places& part = {}) {
+void update(const Loop& loop, const Block& b, const Adder& add, const PlaceRange& part = {}) {
   if (loop.dense()) return update_listed(loop, b, loop.elements, part);
   if (part.size < INT64_MAX) return update(loop, within(b, part), add);
   strided(loop, b, nullptr, &add);
