@@ -94,13 +94,44 @@ TEST(CompiledDot, TilesOfEverySizeGiveTheBitsOfTheRuntime) {
       for (const std::int64_t n : {2, 17, 47, 64, 131}) {
         for (const std::int64_t k : {1, 31}) {
           const Array a = uniform({m, k}, dtype, -3, 3, 1), b = uniform({k, n}, dtype, -3, 3, 2);
-          const Compiled compiled =
-              compile(stage(product_of_rows, {a, b}), {.name = "loops", .disabled = {"matmul"}});
+          const Compiled compiled = compile(stage(product_of_rows, {a, b}),
+                                            {.name = "loops", .disabled = {"matmul", "simplify"}});
           const std::vector<double> loops = execute(compiled, {a, b})[0].to_vector<double>();
           ASSERT_EQ(loops, product_of_rows(Arrays{a, b})[0].to_vector<double>())
               << m << 'x' << k << 'x' << n << ' ' << short_name(dtype);
         }
       }
+    }
+  }
+}
+
+// Products of which each is one multiplication are no sums; others stay what they are.
+TEST(CompiledDot, WithoutSumsAreMultiplications) {
+  struct Case {
+    Shape lhs, rhs;
+    DotDimensionNumbers dn;
+    bool multiplies = true;
+  };
+  const std::vector<Case> cases = {
+      {{40}, {30}, {}},
+      {{40, 1}, {1, 30}, {{1}, {0}, {}, {}}},
+      {{1, 7, 1, 5}, {1, 6, 1}, {{0, 2}, {2, 0}, {}, {}}},
+      {{3, 4, 5}, {5, 6, 3}, {{}, {}, {2, 0}, {0, 2}}},
+      {{3, 1, 4, 5}, {5, 6, 1, 3}, {{1}, {2}, {3, 0}, {0, 3}}},
+      {{0, 1}, {1, 30}, {{1}, {0}, {}, {}}},
+      {{40, 0}, {0, 30}, {{1}, {0}, {}, {}}, false},
+      {{40, 2}, {2, 30}, {{1}, {0}, {}, {}}, false},
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::f16, DType::bool_}) {
+    for (const Case& c : cases) {
+      const auto f = [&](std::span<const Array> x) {
+        return Arrays{lax::dot_general(x[0], x[1], c.dn)};
+      };
+      const Array a = uniform(c.lhs, dtype, -2, 2, 1), b = uniform(c.rhs, dtype, -2, 2, 2);
+      const Compiled e = check(f, {lax::mul(a, a), b});
+      const bool multiplies = c.multiplies && dtype != DType::f16 && dtype != DType::bool_;
+      EXPECT_EQ(e->text("jaxpr").find("dot_general") == std::string::npos, multiplies)
+          << e->text("jaxpr");
     }
   }
 }
@@ -256,7 +287,7 @@ TEST(CompiledDot, CheapArithmeticOnItsResultsIsDoneOnTheTiles) {
   };
   for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
     for (const std::int64_t m : {2, 6, 13}) {
-      for (const std::int64_t k : {1, 7, 32}) {
+      for (const std::int64_t k : {2, 7, 32}) {
         for (const std::int64_t n : {5, 16, 37}) {
           check_epilogue(layer,
                          {uniform({m, k}, dtype, -3, 3, 1), uniform({k, n}, dtype, -3, 3, 2),

@@ -133,11 +133,10 @@ TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients
   // Products of divisors and their neighbours, up to the ends of the range.
   for (const DType dtype : {DType::i16, DType::u16, DType::i32, DType::u32}) {
     const int bits = 8 * static_cast<int>(size_of(dtype));
-    const Array some = random::bits(random::key(1), {20'000}, DType::u32);
+    const Array some = random::bits(random::key(1), {20'003}, DType::u32);
     const Array divisors = (some >> (some % Array(32u))).astype(dtype);
-    const Array quotients = random::bits(random::key(2), {20'000}, DType::u32).astype(dtype);
-    const Array products =
-        lax::mul(lax::div(quotients, lax::max(divisors, ones_like(divisors))), divisors);
+    const Array quotients = random::bits(random::key(2), {20'003}, DType::u32).astype(dtype);
+    const Array products = lax::mul(lax::div(quotients, divisors), divisors);
     const Array one = Array(1).astype(dtype),
                 top = lax::shift_left(one, Array(bits - 1).astype(dtype));
     for (const Array& x : {products - one, products, products + one}) check(divide, {x, divisors});
@@ -147,6 +146,22 @@ TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients
     const Array edge = stack(ends);
     check(divide, {repeat(edge, 7), tile(edge, Shape{7})});
   }
+}
+
+// Places of elements, as far as they are known to fit into 32 bits: of the remainders and quotients of others, too.
+TEST(CompiledElementwise, IndicesAreDividedInFewBits) {
+  const auto f = [](std::span<const Array> x) {
+    return Arrays{
+        lax::transpose(lax::reshape(lax::transpose(x[0], {1, 0}), {7, 11, 13, 9}), {3, 1, 0, 2})};
+  };
+  const Compiled e = check(f, {uniform({63, 143}, DType::f32)});
+  EXPECT_THAT(e->text("ir"), Not(::testing::ContainsRegex("(sdiv|srem) <[0-9]+ x i64>")));
+  const auto padded = [](std::span<const Array> x) {
+    return Arrays{lax::pad(x[0], Array(0.0f), {{1, 2, 1}, {0, 1, 2}})};
+  };
+  const std::string ir = check(padded, {uniform({50, 70}, DType::f32)})->text("ir");
+  EXPECT_THAT(ir, Not(::testing::ContainsRegex("(sdiv|srem) <[0-9]+ x i64>"))) << ir;
+  EXPECT_THAT(ir, ::testing::ContainsRegex("(sdiv|srem) <[0-9]+ x i32>")) << ir;
 }
 
 TEST(CompiledElementwise, ConversionsBetweenAllTypesAgreeWithEagerOnes) {

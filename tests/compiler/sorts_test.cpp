@@ -65,9 +65,22 @@ TEST(CompiledSort, OfOtherLinesAreCalls) {
     EXPECT_THAT(check(f, {numbers(shape, dtype)}, -1, 0)->text("jaxpr"), HasSubstr("sort"));
   };
   is_call({40, 17}, DType::f32, 1);  // too long
-  is_call({7, 5}, DType::f32, 1);    // too few
+  is_call({7, 9}, DType::f32, 1);    // too few
   is_call({40, 5}, DType::f32, 2);   // by two keys
   is_call({40, 5}, DType::bf16, 1);
+}
+
+// What many of them would take to compile is bounded.
+TEST(CompiledSort, OfManyIsComparedForSomeOnly) {
+  const auto f = [](std::span<const Array> a) {
+    Array x = a[0];
+    for (int i = 0; i < 40; ++i) x = sort(lax::rev(x, {1}) * a[1], 1);
+    return Arrays{x};
+  };
+  const Arrays inputs = {uniform({200, 16}, DType::f32), uniform({200, 16}, DType::f32)};
+  const std::string jaxpr = check(f, inputs)->text("jaxpr");
+  EXPECT_THAT(jaxpr, HasSubstr("sort"));
+  EXPECT_THAT(jaxpr, HasSubstr("select_n"));
 }
 
 }  // namespace

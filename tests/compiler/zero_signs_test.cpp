@@ -32,6 +32,7 @@ TEST(ZeroSigns, MatterWhereResultsShowThem) {
   EXPECT_TRUE(
       matters([](const Array& x) { return lax::reduce_sum(lax::reshape(x, {1, 120}), {0}); }));
   EXPECT_TRUE(matters([](const Array& x) { return sum(lax::atan2(x, x)); }));
+  EXPECT_TRUE(matters([](const Array& x) { return lax::square(x.astype(DType::c64)); }));
 }
 
 TEST(ZeroSigns, AreLostInSquaresSumsAndComparisons) {

@@ -354,7 +354,7 @@ TEST(Windows, AtPairsThatAreFarApart) {
 // Windows are columns: one element of each of `height` rows, of `rows` that there are. Where that is all of
 // them, what happens in one row has nothing to do with the others, and of many windows it is done row by row.
 TEST(Windows, OfColumnsThatMeetOrDoNot) {
-  for (const std::int64_t n : {1, 2, 23, 24, 700})
+  for (const std::int64_t n : {1, 2, 23, 24, 700}) {
     for (const auto& [rows, height] : {std::pair<std::int64_t, std::int64_t>{9, 9}, {9, 3}}) {
       for (const std::int64_t width : {20, 300}) {
         const auto many = static_cast<std::size_t>(n);
@@ -407,6 +407,7 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
         EXPECT_EQ(added, want_added) << n << ' ' << rows << ' ' << height << ' ' << width;
       }
     }
+  }
 }
 
 // Single elements, dense and strided; blocks that are all in bounds, and others; whole numbers in tables of

@@ -433,8 +433,8 @@ Value* guarded_division(B& b, Value* x, Value* y, bool is_signed, Value* at_zero
   return b.CreateSelect(is_zero, at_zero, divide(x, b.CreateSelect(unsafe, one, y)));
 }
 
-// Vectors are divided as floating point only, for which there are instructions. Of up to 16 bits x / y lies at least x 2^-16
-// from a whole number that it does not reach, and is rounded by x 2^-24 as f32; of 32 bits by x 2^-53, as f64.
+// Vectors are divided as floating point only, for which there are instructions. A quotient q of up to 16 bits lies at least
+// q 2^-16 from a whole number that it does not reach, and is rounded by q 2^-24 as f32; of 32 bits by q 2^-53, as f64.
 template <class B> Value* quotient(B& b, Value* x, Value* y, bool is_signed) {
   llvm::Type* t = x->getType();
   const unsigned bits = t->getScalarSizeInBits();
@@ -468,7 +468,7 @@ Scalar CodeGen::div(Scalar a, Scalar c) {
   if (boolean_type(a)) return a;
   const bool is_signed = !is_unsigned(a);
   const bool narrow = is_narrow(Impl::range(a)) && is_narrow(Impl::range(c));
-  return impl_->binary(kDiv, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+  const Scalar out = impl_->binary(kDiv, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) return b.CreateFDiv(x, y);
     return in_few_bits(b, x, y, narrow, [&](Value* n, Value* d) {
@@ -476,6 +476,10 @@ Scalar CodeGen::div(Scalar a, Scalar c) {
                               [&](Value* u, Value* v) { return quotient(b, u, v, is_signed); });
     });
   });
+  std::int64_t k = 0;
+  const IndexRange r = Impl::range(a);
+  const bool known = r.known() && known_constant(c, k) && k > 0;
+  return known ? Impl::with_range(out, {r.low / k, r.high / k}) : out;
 }
 
 Scalar CodeGen::rem(Scalar a, Scalar c) {
@@ -483,7 +487,7 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
   if (floating(a)) return math("rem", std::array{a, c});
   const bool is_signed = !is_unsigned(a);
   const bool narrow = is_narrow(Impl::range(a)) && is_narrow(Impl::range(c));
-  return impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+  const Scalar out = impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     return in_few_bits(b, x, y, narrow, [&](Value* n, Value* d) {
       return guarded_division(b, n, d, is_signed, n, [&](Value* u, Value* v) {
@@ -493,6 +497,11 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
       });
     });
   });
+  std::int64_t k = 0;
+  if (a.dtype() != DType::i64 || !known_constant(c, k) || k <= 0) return out;
+  const IndexRange r = Impl::range(a);
+  return Impl::with_range(
+      out, {r.low < 0 ? 1 - k : 0, std::min(std::max<std::int64_t>(r.high, 0), k - 1)});
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/fusion/costs.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
@@ -16,7 +17,7 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::size_t kMostOfParts = 900;  // equations: three times what a kernel has
+constexpr std::size_t kMostOfParts = 3 * kMaxMembers;  // equations
 
 // Whether so many equations wait for each other that it would take too much of the stack to ask each, one within the other,
 // what it is made of. (Otherwise what is asked for first is needed first.)

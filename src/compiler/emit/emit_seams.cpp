@@ -125,7 +125,7 @@ class NeededAt {
       if (seen.emplace(e, at).second) todo.emplace_back(e, at);
     };
     for (const std::int64_t at : places) {
-      for (const int e : last_) ask(e, at);
+      for (const int e : last_) ask(e, goes_along(e) ? at : kAnywhere);
     }
     while (!todo.empty()) {
       const auto [e, at] = todo.back();
@@ -142,6 +142,15 @@ class NeededAt {
  private:
   static constexpr std::int64_t kAnywhere = -1;
   using Places = std::vector<std::pair<Atom, std::int64_t>>;
+
+  // Whether a result has the dimension, or folds it.
+  bool goes_along(int e) const {
+    const Shape& out = k_.scope.jaxpr.aval(k_.eqn(e).outputs[0]).shape;
+    return is_along(out) || form_of(k_.scope.jaxpr, k_.eqn(e)) == Form::reduction;
+  }
+  bool is_along(const Shape& shape) const {
+    return !shape.empty() && shape[inner_dim(shape)] == extent_;
+  }
 
   // What an equation reads for a place of its result, and where.
   Places read_at(const Eqn& eqn, std::int64_t at) const {
@@ -165,21 +174,19 @@ class NeededAt {
         const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
         const std::int64_t start = window_start(eqn.inputs[2 + inner], shape[inner] - window);
         if (at < start || at >= start + window) return {{eqn.inputs[0], at}};
+        return {{eqn.inputs[0], at},
+                {eqn.inputs[1], at - start}};  // beside the window, in other rows
       }
       if (eqn.primitive == &slice_p) {
         const auto& p = eqn.params.as<SliceParams>();
-        if (p.strides.empty() || p.strides[inner] == 1)
-          return {{eqn.inputs[0], at + p.start_indices[inner]}};
+        if (stride_of(p, inner) == 1) return {{eqn.inputs[0], at + p.start_indices[inner]}};
       }
     }
     // Element by element, or what goes through the whole dimension as the kernel does.
-    const auto is_along = [&](const Atom& a) {
-      const Shape& from = k_.scope.jaxpr.aval(a).shape;
-      return !from.empty() && from[inner_dim(from)] == extent_;
-    };
     const bool alike = form_of(k_.scope.jaxpr, eqn) == Form::element;
     Places all;
-    for (const Atom& a : eqn.inputs) all.emplace_back(a, alike || is_along(a) ? at : kAnywhere);
+    for (const Atom& a : eqn.inputs)
+      all.emplace_back(a, alike || is_along(k_.scope.jaxpr.aval(a).shape) ? at : kAnywhere);
     return all;
   }
 

@@ -37,9 +37,9 @@ using detail::JaxprBuilder;
 constexpr std::int64_t kShortest = 2;
 // Of what is much larger than what lies around it, such as pairs of points; of other rows, which vectors hold no whole
 // number of, for the most part; and of rows that are stacked.
-constexpr std::int64_t kLongest = 32, kLongestRows = 15, kLongestStacked = kSmallMatrix;
-// Of what is computed in between; of rows that become more equations than kShortRow, more.
-constexpr std::int64_t kLeastSize = 1 << 11, kLeastLong = 1 << 16;
+constexpr std::int64_t kLongestOfPairs = 32, kLongestRow = 15, kLongestStacked = kSmallMatrix;
+// Elements of what is computed in between; of rows of more than kShortRow, which become as many equations.
+constexpr std::int64_t kLeastSize = 1 << 11, kLeastOfLongerRows = 1 << 16;
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;   // elements of arrays whose rows are folded
@@ -55,10 +55,10 @@ constexpr std::size_t kMostEquations =
 bool has_axis_of(const Aval& a, std::int64_t longest) {
   return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
 }
-bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongestRows); }
+bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongestRow); }
 /// The same of longer rows, which are taken apart where they are stacked, as those of small matrices are, or much larger than
 /// what lies around them.
-bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongest); }
+bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongestOfPairs); }
 Shape without_last(Shape shape) {
   shape.pop_back();
   return shape;
@@ -401,15 +401,17 @@ class Choice {
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       const bool folds = kLeastGain * made_or_read <= alone[v] && alone[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
-      const bool is_long = longest[v] > kLongestRows;
+      const bool is_beyond_rows = longest[v] > kLongestRow;
       const bool few = equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations);
-      const bool stacked = made[v] >= kLeastMade && few && longest[v] <= kLongestStacked &&
-                           !(is_long && std::max({folded_whole[v], folded[v], folded_both[v]}) > 0);
+      const bool stacked =
+          made[v] >= kLeastMade && few && longest[v] <= kLongestStacked &&
+          !(is_beyond_rows && std::max({folded_whole[v], folded[v], folded_both[v]}) > 0);
       const bool turned = mirrored[v] >= kLeastMade && 2 * mirrored[v] >= between[v] && few &&
                           transposed[v] == 0;  // not the edge of a picture alone
-      const bool large = between[v] >= (longest[v] > kShortRow ? kLeastLong : kLeastSize);
+      const bool large = between[v] >= (longest[v] > kShortRow ? kLeastOfLongerRows : kLeastSize);
       chosen_[v] = stacked || folds || turned ||
-                   (large && ((larger && few) || (!is_long && (rows || repeated))));
+                   (large && ((larger && (few || longest[v] <= kShortRow)) ||
+                              (!is_beyond_rows && (rows || repeated))));
       any_ |= chosen_[v];
     }
   }
@@ -739,7 +741,7 @@ bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out, const DotGe
   if (!has_short_axis(x) || x.size() < kLeastSize || by.ndim() > 2 ||
       static_cast<std::size_t>(by.size()) * size > kMostFactors)
     return false;
-  // Where the columns of the result fill a vector, or the longest rows are summed, products with lanes along these are
+  // Where the columns of the result fill a vector, or rows of 8 are summed, products with lanes along these are
   // faster, as they are for larger matrices: on Zen 3 rows of 8 by 1 take 0.86 of the time, of 4 by 4 x 8 0.7. For 3 x 3
   // columns take 0.43 of it, and their kernel goes on with the results, for which 4 x 4 is worth it, too.
   if (by.ndim() == 1) return x.shape.back() != kShortRow;

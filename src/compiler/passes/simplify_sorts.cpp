@@ -11,8 +11,9 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kLongest = 16;  // of n elements n (n - 1) / 2 pairs are put in order
-constexpr std::int64_t kFewLines = 8;  // fewer are not worth so many equations
+constexpr std::int64_t kLongest = 16;
+constexpr std::int64_t kForLine = 8;          // equations that each line of a sort is worth
+constexpr std::size_t kMostEquations = 5000;  // of the program: calls compile sooner
 
 using Lines =
     std::vector<Atoms>;  // of each operand: the first elements of all lines, the second ones, ...
@@ -45,6 +46,16 @@ void order(Simplifier& s, Lines& lines, std::size_t i) {
   }
 }
 
+/// Whether there are as many lines as the equations take to compile.
+bool is_worth_it(const Simplifier& s, const Eqn& e, std::int64_t n) {
+  const Aval& key = s.aval(e.inputs[0]);
+  const auto operands = static_cast<std::int64_t>(e.inputs.size());
+  const std::int64_t each = 2 * operands + (is_float(key.dtype) ? 4 : operands > 1 ? 1 : 0);
+  const std::int64_t equations = n * (n - 1) / 2 * each;
+  return equations <= kForLine * (key.size() / n) &&
+         s.num_equations() + static_cast<std::size_t>(equations) <= kMostEquations;
+}
+
 }  // namespace
 
 std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e) {
@@ -52,7 +63,7 @@ std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e) {
   const auto d = static_cast<std::size_t>(p.dimension);
   const Aval first = s.aval(e.inputs[0]);
   const std::int64_t n = first.shape[d];
-  if (p.num_keys != 1 || n < 2 || n > kLongest || first.size() < kFewLines * n ||
+  if (p.num_keys != 1 || n < 2 || n > kLongest || !is_worth_it(s, e, n) ||
       !std::all_of(e.inputs.begin(), e.inputs.end(),
                    [&](const Atom& a) { return a.is_var() && is_native(s.aval(a).dtype); }))
     return std::nullopt;

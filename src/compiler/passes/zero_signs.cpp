@@ -12,8 +12,9 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-// Functions here take no complex numbers, of which either part could tell in the other.
 bool loses_sign(const Jaxpr& jaxpr, const Eqn& eqn) {
+  // The imaginary part of a square is a product of both parts. Other functions here take no complex numbers, or compare them.
+  if (eqn.primitive == &square_p && is_complex(jaxpr.aval(eqn.inputs[0]).dtype)) return false;
   if (eqn.primitive == &reduce_sum_p)
     return jaxpr.aval(eqn.inputs[0]).size() > jaxpr.aval(eqn.outputs[0]).size();
   return one_of(eqn, {&square_p, &abs_p, &exp_p, &exp2_p, &cos_p, &cosh_p, &logistic_p,
@@ -23,17 +24,29 @@ bool loses_sign(const Jaxpr& jaxpr, const Eqn& eqn) {
 bool hands_sign_on(const Eqn& eqn, std::size_t operand) {
   if (eqn.primitive == &div_p) return operand == 0;
   if (eqn.primitive == &integer_pow_p) return eqn.params.as<IntegerPowParams>().y > 0;
-  return one_of(eqn, {&add_p,        &sub_p,
-                      &mul_p,        &neg_p,
-                      &max_p,        &min_p,
-                      &sqrt_p,       &sin_p,
-                      &tanh_p,       &copy_p,
-                      &select_n_p,   &broadcast_in_dim_p,
-                      &reshape_p,    &transpose_p,
-                      &slice_p,      &concatenate_p,
-                      &pad_p,        &rev_p,
-                      &reduce_sum_p, &reduce_max_p,
-                      &reduce_min_p, &convert_element_type_p});
+  return one_of(eqn, {&add_p,
+                      &sub_p,
+                      &mul_p,
+                      &square_p,
+                      &neg_p,
+                      &max_p,
+                      &min_p,
+                      &sqrt_p,
+                      &sin_p,
+                      &tanh_p,
+                      &copy_p,
+                      &select_n_p,
+                      &broadcast_in_dim_p,
+                      &reshape_p,
+                      &transpose_p,
+                      &slice_p,
+                      &concatenate_p,
+                      &pad_p,
+                      &rev_p,
+                      &reduce_sum_p,
+                      &reduce_max_p,
+                      &reduce_min_p,
+                      &convert_element_type_p});
 }
 
 }  // namespace

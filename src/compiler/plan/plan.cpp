@@ -25,13 +25,13 @@ class Readers {
   Readers(const Jaxpr& jaxpr, const Fusion& fusion)
       : of_(static_cast<std::size_t>(jaxpr.num_vars())), returned_(of_.size(), false) {
     for (std::size_t c = 0; c < fusion.clusters.size(); ++c) {
-      std::set<int> members = fusion.clusters[c].kernel.members;
-      members.insert(fusion.clusters[c].kernel.eqn);
-      for (const int e : members) {
-        if (e < 0) continue;
+      const Kernel& k = fusion.clusters[c].kernel;
+      const auto note = [&](int e) {
         for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs)
           if (a.is_var()) of_[static_cast<std::size_t>(a.var())].push_back({c, e});
-      }
+      };
+      std::for_each(k.members.begin(), k.members.end(), note);
+      if (k.eqn >= 0 && !k.members.contains(k.eqn)) note(k.eqn);
     }
     for (const Atom& out : jaxpr.outs())
       if (out.is_var()) returned_[static_cast<std::size_t>(out.var())] = true;

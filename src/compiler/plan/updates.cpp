@@ -103,7 +103,8 @@ std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer
   return t;
 }
 
-/// Whether what the chain writes over, or its result, is another result of the program too.
+/// Whether what the chain writes over, or its result, is another result of the program too. `result` is the number of the
+/// chain's own, or beyond all of them.
 bool returned_otherwise(const Jaxpr& jaxpr, const UpdateChain& chain, std::size_t result) {
   for (std::size_t o = 0; o < jaxpr.outs().size(); ++o) {
     const Atom& out = jaxpr.outs()[o];
@@ -117,19 +118,26 @@ bool returned_otherwise(const Jaxpr& jaxpr, const UpdateChain& chain, std::size_
   return false;
 }
 
-/// Results of updates that no other update writes over, and that the program does not return: they are read on.
-std::vector<Atom> read_on(const Jaxpr& jaxpr) {
+/// Results of updates of updates that no other update writes over, and that the program does not return: they are read on.
+std::vector<Atom> read_on(const Jaxpr& jaxpr, const std::vector<int>& producer) {
+  constexpr std::size_t kMost = 32;  // each is followed to where it begins
   std::set<Var> goes_on;
   const auto note = [&](const Atom& a) {
     if (a.is_var()) goes_on.insert(a.var());
+  };
+  const auto is_updated = [&](const Atom& a) {
+    const int p = a.is_var() ? producer[static_cast<std::size_t>(a.var())] : -1;
+    return p >= 0 && overwrites(jaxpr.eqns()[static_cast<std::size_t>(p)]);
   };
   for (const Atom& out : jaxpr.outs()) note(out);
   for (const Eqn& eqn : jaxpr.eqns())
     if (overwrites(eqn)) note(eqn.inputs[0]);
   std::vector<Atom> ends;
-  for (const Eqn& eqn : jaxpr.eqns())
-    if (overwrites(eqn) && !goes_on.contains(eqn.outputs[0]))
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    if (overwrites(eqn) && is_updated(eqn.inputs[0]) && !goes_on.contains(eqn.outputs[0]) &&
+        ends.size() < kMost)
       ends.push_back(Atom::var(eqn.outputs[0]));
+  }
   return ends;
 }
 
@@ -247,23 +255,25 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
       return is_it(eqns[static_cast<std::size_t>(u.eqn)]);
     });
   };
-  const auto is_read = [&](const UpdateChain& chain) {
+  const auto is_read_often = [&](const UpdateChain& chain) {
     return count(chain, is_read_between) >= kManyPasses;
   };
   // What is computed is made where its result will be where only a window is looked for (Fuser).
   const auto is_copied = [&](const Traced& t) {
-    return (t.root < jaxpr.num_inputs() && count(t.chain, is_searched) > 0) || is_read(t.chain);
+    return (t.root < jaxpr.num_inputs() && count(t.chain, is_searched) > 0) ||
+           is_read_often(t.chain);
   };
-  const bool many_read = std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
-  const bool copies = many_read || std::any_of(eqns.begin(), eqns.end(), is_searched);
+  const bool any_read_often =
+      std::count_if(eqns.begin(), eqns.end(), is_read_between) >= kManyPasses;
+  const bool copies = any_read_often || std::any_of(eqns.begin(), eqns.end(), is_searched);
   for (Var v = 0; v < jaxpr.num_inputs(); ++v)
     if (is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
   if (types.empty() && !copies) return out;
   const std::vector<int> producer = producers(jaxpr);
   HandedOn handed_on(jaxpr, options);
   std::vector<Atom> ends(jaxpr.outs().begin(), jaxpr.outs().end());
-  if (many_read) {
-    const std::vector<Atom> others = read_on(jaxpr);
+  if (any_read_often) {
+    const std::vector<Atom> others = read_on(jaxpr, producer);
     ends.insert(ends.end(), others.begin(), others.end());
   }
   std::vector<UpdateChain> chains(ends.size());
@@ -272,8 +282,9 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
     auto traced = trace(jaxpr, producer, ends[i], handed_on);
     if (!traced) continue;
     const bool is_result = i < jaxpr.outs().size();
-    const bool is_wanted = is_result ? is_donated(traced->root) || is_copied(*traced)
-                                     : is_read(traced->chain);  // else one pass, with who reads it
+    const bool is_wanted = is_result
+                               ? is_donated(traced->root) || is_copied(*traced)
+                               : is_read_often(traced->chain);  // else one pass, with who reads it
     if (is_wanted && is_worth_it(jaxpr, producer, traced->chain) &&
         !returned_otherwise(jaxpr, traced->chain, i))
       chains[i] = std::move(traced->chain);
