@@ -148,6 +148,19 @@ TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients
   }
 }
 
+// Folds divide for the trip after, unless a quotient takes several registers.
+TEST(CompiledElementwise, FoldsOfIntegerQuotientsAreRight) {
+  for (const DType dtype : {DType::i8, DType::u16, DType::i32, DType::u32, DType::i64}) {
+    const auto folds = [](std::span<const Array> x) {
+      const Array q = lax::div(x[0], x[1]), r = lax::rem(x[0], x[1]);
+      return Arrays{sum(q), max(r), any(lax::gt(q, lax::zeros_like(q)))};
+    };
+    check(folds, {uniform({4030}, dtype, 0, 100, 1), uniform({4030}, dtype, 1, 20, 2)});
+    check([&](std::span<const Array> x) { return Arrays{folds(x)[0]}; },
+          {uniform({4030}, dtype, 0, 100, 1), uniform({4030}, dtype, 1, 20, 2)});
+  }
+}
+
 // Places of elements, as far as they are known to fit into 32 bits: of the remainders and quotients of others, too.
 TEST(CompiledElementwise, IndicesAreDividedInFewBits) {
   const auto f = [](std::span<const Array> x) {

@@ -32,8 +32,10 @@ constexpr std::int64_t kLeastTrips = 16;  // one more is begun than there are
 constexpr int kMostInstructions = 256;
 constexpr int kLeastAfter = 4;  // vector instructions for each: fewer do not fill the processor
 
+// Integers are divided as floating point of up to twice their size, in several registers: nothing is held for these.
 bool takes_long(const Instruction& x) {
-  if (!x.getType()->isVectorTy()) return false;
+  const auto bits = static_cast<std::size_t>(x.getType()->getPrimitiveSizeInBits());
+  if (!x.getType()->isVectorTy() || bits > 8 * runtime::target_vector_bytes()) return false;
   const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&x);
   return x.getOpcode() == Instruction::FDiv ||
          (call != nullptr && call->getIntrinsicID() == llvm::Intrinsic::sqrt);
