@@ -59,6 +59,17 @@ TEST(ShortAxes, BeyondThirtyTwoStayWhole) {
   EXPECT_THAT(e->text("jaxpr"), HasSubstr(cubes(90, 33)));
 }
 
+TEST(ShortAxes, OfComplexNumbersStayWhole) {
+  for (const DType dtype : {DType::c64, DType::c128}) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          return Arrays{sum(a[0], 1), sum(lax::full_like(a[0], 1), 1)};
+        },
+        {uniform({3000, 3}, DType::f64).astype(dtype)});
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("slice")));
+  }
+}
+
 TEST(ShortAxes, OfElementwiseProgramsAndOfLongSumsStayWhole) {
   const Array x = uniform({4096, 3}, DType::f64),
               y = uniform({4096, 7}, DType::f64);  // f32 is shorter

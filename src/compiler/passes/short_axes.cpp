@@ -52,8 +52,10 @@ constexpr std::size_t kOfFactor =
 constexpr std::size_t kMostEquations =
     20'000;  // of a program, and of columns that take the place of rows
 
+// Complex numbers go through calls, of which there would be one for each column.
 bool has_axis_of(const Aval& a, std::int64_t longest) {
-  return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
+  return !is_complex(a.dtype) && a.ndim() >= 1 && a.shape.back() >= kShortest &&
+         a.shape.back() <= longest && a.size() > 0;
 }
 bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongestRow); }
 /// The same of longer rows, which are taken apart where they are stacked, as those of small matrices are, or much larger than
