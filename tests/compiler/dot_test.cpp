@@ -129,6 +129,7 @@ TEST(CompiledDot, WithoutSumsAreMultiplications) {
       };
       const Array a = uniform(c.lhs, dtype, -2, 2, 1), b = uniform(c.rhs, dtype, -2, 2, 2);
       const Compiled e = check(f, {a, b});
+      if (dtype == DType::f16) continue;  // may be f32 by then
       const bool multiplies = c.multiplies && dtype != DType::bool_;
       EXPECT_EQ(e->text("jaxpr").find("dot_general") == std::string::npos, multiplies)
           << e->text("jaxpr");

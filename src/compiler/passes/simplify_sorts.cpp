@@ -12,7 +12,7 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLongest = 16;
-constexpr std::int64_t kForLine = 8;          // equations that each line of a sort is worth
+constexpr std::int64_t kForLine = 4;          // equations that each line of a sort is worth
 constexpr std::size_t kMostEquations = 5000;  // of the program: calls compile sooner
 
 using Lines =
