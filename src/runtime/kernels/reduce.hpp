@@ -13,7 +13,8 @@ enum class ReduceOp : std::uint8_t { sum, prod, max, min, and_, or_, xor_, count
 inline constexpr int kNumReduceOps = static_cast<int>(ReduceOp::count_);
 
 /// out = op over `axes` of `in`. `out` has the dtype and the remaining dimensions of `in` and is
-/// contiguous. Complex numbers have sums and products only. No elements give the identity: 0, 1, the lowest, the highest, all bits, 0, 0.
+/// contiguous. Complex numbers have sums and products only. No elements give the identity: 0, 1, the lowest, the highest,
+/// all bits, 0, 0.
 /// Floats are summed by many accumulators in a tree fixed by the shape, so results depend neither on
 /// the number of threads nor, to within the usual sqrt(log n) rounding errors, on the order.
 TELAMON_API void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out);
