@@ -175,6 +175,8 @@ const bool all = [] {
   register_both<4>();
   register_both<5>();
   register_both<8>();
+  register_both<9>();
+  register_both<16>();
   return true;
 }();
 

@@ -71,6 +71,14 @@ def blurred(x):
 workload("B02.blur_rgb")(lambda: compiled(blurred, u(1, (512, 512, 3)), bytes=24 * 512 * 512))
 workload("B02.upsample")(lambda: compiled(
     lambda x: 0.5 * jnp.repeat(jnp.repeat(x, 2, 0), 2, 1), u(1, (512, 512)), bytes=20 * 512 * 512))
+
+
+def joined(x):
+    parts = [x[i * 4096:(i + 1) * 4096] for i in range(24)]
+    return jnp.concatenate([p * (i + 1.0) if i % 2 == 0 else p + x[:4096] for i, p in enumerate(parts)])
+
+
+workload("B02.join_24")(lambda: compiled(joined, u(1, 24 * 4096), bytes=8 * 24 * 4096))
 workload("B02.bcast_add")(lambda: compiled(lambda a, b: a + b, u(1, (1024, 4096)), u(2, (1, 4096)), bytes=32 * M))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: compiled(jnp.transpose, u(1, s), bytes=8 * s[0] * s[1]))
@@ -371,6 +379,14 @@ workload("B13.set_rows_8")(
     lambda: compiled(lambda v, i: jnp.zeros((200000, 8)).at[i].set(v), u(1, (200000, 8)), inputs.scattered(200000)))
 
 
+@workload("B13.set_columns")
+def _():
+    def f(a):
+        return lax.fori_loop(0, 400, lambda j, m: m.at[:, j].set(a[j]), jnp.zeros_like(a))
+
+    return compiled(f, u(1, (400, 400)), items=400 * 400)
+
+
 @workload("B13.deposit_2d", "ns")
 def _():
     def f(i, j, w):
@@ -392,6 +408,14 @@ workload("B14.sort", "ms")(lambda: compiled(jnp.sort, u(1, M), items=M, note="2^
 workload("B14.argsort", "ms")(lambda: compiled(jnp.argsort, u(1, M), items=M))
 workload("B14.sort_ax1", "ms")(lambda: compiled(lambda x: jnp.sort(x, 1), square(), items=M))
 workload("B14.sort_ax0", "ms")(lambda: compiled(lambda x: jnp.sort(x, 0), square(), items=M))
+
+
+def medians(x):
+    around = [x[i:i + 512, j:j + 512] for i in range(3) for j in range(3)]
+    return jnp.sort(jnp.stack(around, -1), -1)[..., 4]
+
+
+workload("B14.median_3x3", "ms")(lambda: compiled(medians, u(1, (514, 514)), items=512 * 512))
 workload("B14.topk", "ms")(lambda: compiled(lambda x: lax.top_k(x, 32), u(1, (64, 32768)), items=64 * 32768))
 workload("B14.sort_grad", "ms")(
     lambda: compiled(jax.grad(lambda x, w: (jnp.sort(x) * w).sum()), u(1, M), u(2, M), items=M))

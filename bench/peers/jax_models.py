@@ -253,7 +253,7 @@ for _id, _f in {"swizzled": lambda x: x[:, jnp.array([2, 0, 1])], "flipped": lam
 for _k in (2, 3, 4):
     workload(f"B10.turned_points_{_k}")(
         lambda k=_k: compiled(turned, z(1, (1 << 16, k)), z(2, (k, k)), z(3, (k,)), bytes=8 * (1 << 16) * k))
-for _k in (2, 4, 5, 8):
+for _k in (2, 4, 5, 8, 9, 16):
     workload(f"B10.unit_rows_{_k}")(lambda k=_k: compiled(unit_rows, z(1, (1 << 16, k)), bytes=8 * (1 << 16) * k))
     workload(f"B10.distances_{_k}")(lambda k=_k: compiled(distances, u(1, (1024, k)), items=PAIRS))
 

@@ -167,6 +167,9 @@ def _():
 
 workload("B14.sort_ax1", "ms")(lambda: run(lambda x: np.sort(x, 1), square()))
 workload("B14.sort_ax0", "ms")(lambda: run(lambda x: np.sort(x, 0), square()))
+workload("B14.median_3x3", "ms")(lambda: run(
+    lambda x: np.sort(np.lib.stride_tricks.sliding_window_view(x, (3, 3)).reshape(512, 512, 9), -1)[..., 4],
+    u(1, (514, 514))))
 workload("B15.cholesky_512", "ms")(lambda: run(np.linalg.cholesky, inputs.cholesky_input()))
 workload("B17.small_jit_10", "ns")(lambda: run(chain10, u(1, 16)))
 

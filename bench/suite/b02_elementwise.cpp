@@ -144,6 +144,17 @@ Array upsampled(const Array& x) { return .5 * repeat(repeat(x, 2, 0), 2, 1); }
 const Register upsample("B02.upsample", "us", [] {
   return moving(20. * 512 * 512, go(compiled(upsampled), u(1, {512, 512})));
 });
+/// As many parts as a state may have, each computed in its own way.
+Array joined(const Array& x) {
+  std::vector<Array> parts;
+  for (std::int64_t i = 0; i < 24; ++i) {
+    const Array part = x(slice(i * 4096, (i + 1) * 4096));
+    parts.push_back(i % 2 == 0 ? part * static_cast<float>(i + 1) : part + x(slice(0, 4096)));
+  }
+  return concatenate(parts);
+}
+const Register join("B02.join_24", "us",
+                    [] { return moving(8. * 24 * 4096, go(compiled(joined), u(1, {24 * 4096}))); });
 const Register bcast_add("B02.bcast_add", "us", [] {
   return moving(32 << 20, go(compiled([](const Array& a, const Array& b) { return a + b; }),
                              u(1, {1024, 4096}), u(2, {1, 4096})));

@@ -111,7 +111,7 @@ const bool short_axes = [] {
   Register("B10.rotations", "us", [] {
     return moving(4. * (4 + 9) * (1 << 16), go(compiled(rotations), z(1, {1 << 16, 4})));
   });
-  for (const std::int64_t k : {2, 4, 5, 8}) {
+  for (const std::int64_t k : {2, 4, 5, 8, 9, 16}) {
     Register(fmt::format("B10.unit_rows_{}", k), "us", [k] {
       return moving(8. * (1 << 16) * static_cast<double>(k),
                     go(compiled(unit_rows), z(1, {1 << 16, k})));

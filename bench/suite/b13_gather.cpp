@@ -78,6 +78,17 @@ const Register set_rows("B13.set_rows_8", "us", [] {
   c.bytes = 4. * 17 * kRows;
   return c;
 });
+/// Every column of a matrix, one after the other.
+const Register set_columns("B13.set_columns", "us", [] {
+  const auto f = [](const Array& a) {
+    return fori_loop(
+        0, 400, [&](const Array& j, const Array& m) { return m.at(slice(), j).set(a(j)); },
+        zeros_like(a));
+  };
+  Case c = go(compiled(f), u(1, {400, 400}));
+  c.items = 400 * 400;
+  return c;
+});
 const Register plane("B13.deposit_2d", "ns", [] {
   const auto f = [](const Array& i, const Array& j, const Array& w) {
     return zeros({256, 256}, f32).at(i, j).add(w);

@@ -34,6 +34,20 @@ const Register sort_grad("B14.sort_grad", "ms", [] {
   const auto f = [](const Array& x, const Array& w) { return sum(sort(x) * w); };
   return million("", go(compiled(grad(f)), u(1, {kMany}), u(2, {kMany})), 1);
 });
+/// Of a picture, the median of each pixel and those around it.
+Array medians(const Array& x) {
+  std::vector<Array> around;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) around.push_back(x(slice(i, i + 512), slice(j, j + 512)));
+  }
+  return sort(stack(around, -1), -1)(ellipsis, 4);
+}
+const Register median("B14.median_3x3", "ms", [] {
+  Case c = go(compiled(medians), u(1, {514, 514}));
+  c.items = 512 * 512;
+  c.bytes = 8. * 512 * 512;
+  return c;
+});
 const NotYet topk("B14.topk", "ms", "the largest elements of rows (top_k)");
 
 }  // namespace
