@@ -120,7 +120,7 @@ MemberRole MemberRoles::role(const Eqn& eqn) const {
   if (running(p) != nullptr) {
     const DType of = jaxpr_.aval(out).dtype;
     const bool within = is_member(eqn.inputs[0]) && is_native(of) && of != DType::bool_ &&
-                        !is_at(batch_.axes(out.var()), *axis_gone_along(eqn));
+                        !is_at(batch_.axes(out.var()), eqn.params.as<CumulativeParams>().axis);
     return within ? MemberRole::summed : MemberRole::none;
   }
   if (form_of(jaxpr_, eqn) != Form::element) return MemberRole::none;

@@ -12,11 +12,11 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLongest = 16;
-constexpr std::int64_t kForLine = 4;          // equations that each line of a sort is worth
+constexpr std::int64_t kForLine = 4;          // equations that each line of a sort pays for
 constexpr std::size_t kMostEquations = 5000;  // of the program: calls compile sooner
 
-using Lines =
-    std::vector<Atoms>;  // of each operand: the first elements of all lines, the second ones, ...
+/// Of each operand: the first elements of all lines, the second ones, and so on.
+using Lines = std::vector<Atoms>;
 
 /// Whether elements change places with those after them: those that are equal do not, as zeros of both signs, nor NaN, which
 /// come last.
@@ -46,7 +46,7 @@ void order(Simplifier& s, Lines& lines, std::size_t i) {
   }
 }
 
-/// Whether there are as many lines as the equations take to compile.
+/// Whether the lines pay for compiling the equations, and the program has room for them.
 bool is_worth_it(const Simplifier& s, const Eqn& e, std::int64_t n) {
   const Aval& key = s.aval(e.inputs[0]);
   const auto operands = static_cast<std::int64_t>(e.inputs.size());
