@@ -1,6 +1,8 @@
 // Seams: where a kernel goes from one part of what is put together to the next, along its lanes.
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "compiler/emit/emit.hpp"
@@ -14,91 +16,91 @@ namespace compiler {
 
 namespace {
 
-std::int64_t window_start(const Atom& place, std::int64_t last) {
-  return std::clamp<std::int64_t>(place.literal().item<std::int64_t>(), 0, last);
+/// Elements of a value along its last dimension of more than one, and what they are made of:
+/// element i of element i - offset, or, without an offset, of whichever.
+struct Part {
+  Atom from;
+  std::int64_t begin = 0;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
+  std::optional<std::int64_t> offset;
+};
+
+std::vector<Part> parts_of(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const Shape& shape = jaxpr.aval(eqn.outputs[0]).shape;
+  const std::size_t inner = shape.empty() ? 0 : inner_dim(shape);
+  const auto alike = [&](const Atom& a) {
+    const Shape& from = jaxpr.aval(a).shape;
+    return !shape.empty() && from.size() == shape.size() && inner_dim(from) == inner;
+  };
+  const auto lies_at = [&](const Atom& a, std::int64_t offset) {
+    return alike(a) ? std::optional(offset) : std::nullopt;
+  };
+  std::vector<Part> parts;
+  for (const Atom& a : eqn.inputs) parts.push_back({.from = a});
+
+  if (shape.empty()) return parts;
+  if (eqn.primitive == &concatenate_p) {
+    const bool beside =
+        eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner);
+    std::int64_t at = 0;
+    for (Part& part : parts) {
+      part.offset = lies_at(part.from, at);
+      if (!beside) continue;
+      part.begin = at;
+      part.end = at += jaxpr.aval(part.from).shape[inner];
+    }
+  } else if (eqn.primitive == &pad_p) {
+    const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
+    if (interior == 0)
+      parts[0] = {parts[0].from, low, shape[inner] - high, lies_at(parts[0].from, low)};
+  } else if (eqn.primitive == &dynamic_update_slice_p) {
+    parts[0].offset = lies_at(parts[0].from, 0);
+    const Atom& place = eqn.inputs[2 + inner];
+    if (place.is_literal()) {
+      const std::int64_t window = jaxpr.aval(parts[1].from).shape[inner];
+      const std::int64_t start =
+          std::clamp<std::int64_t>(place.literal().item<std::int64_t>(), 0, shape[inner] - window);
+      parts[1] = {parts[1].from, start, start + window, lies_at(parts[1].from, start)};
+    }
+  } else if (eqn.primitive == &slice_p) {
+    const auto& p = eqn.params.as<SliceParams>();
+    if (stride_of(p, inner) == 1) parts[0].offset = lies_at(parts[0].from, -p.start_indices[inner]);
+  } else if (form_of(jaxpr, eqn) == Form::element) {
+    for (Part& part : parts) part.offset = lies_at(part.from, 0);
+  }
+  return parts;
 }
 
 constexpr std::size_t kMostSeams = 64;  // of one value: more are too many parts in any case
 
-/// Where each value of a kernel goes from one operand to the next, along its last dimension of more than one element.
-class SeamsOf {
- public:
-  explicit SeamsOf(const KernelContext& k) : k_(k) {
-    for (const int e : k.kernel().members) follow(k.eqn(e));
-  }
-  /// Of all values with so many elements along that dimension.
-  std::set<std::int64_t> along(std::int64_t extent) const {
-    std::set<std::int64_t> all;
-    for (const auto& [v, seams] : of_) {
-      const Shape& shape = k_.scope.jaxpr.aval(v).shape;
-      if (shape[inner_dim(shape)] == extent) all.insert(seams.begin(), seams.end());
-    }
-    return all;
-  }
-
- private:
-  // Those of an operand that lies from `offset` on in the value.
-  void take(std::set<std::int64_t>& seams, const Atom& from, std::int64_t offset,
-            std::int64_t extent) const {
-    const auto found = from.is_var() ? of_.find(from.var()) : of_.end();
-    if (found == of_.end()) return;
-    for (const std::int64_t at : found->second) {
-      if (at + offset > 0 && at + offset < extent) seams.insert(at + offset);
-    }
-  }
-
-  void follow(const Eqn& eqn) {
-    const Shape& shape = k_.scope.jaxpr.aval(eqn.outputs[0]).shape;
-    if (shape.empty()) return;
-    const std::size_t inner = inner_dim(shape);
-    const std::int64_t extent = shape[inner];
+/// Where the values of a kernel with so many elements along that dimension go from one part to the
+/// next.
+std::set<std::int64_t> seams_along(const KernelContext& k, std::int64_t extent) {
+  const Jaxpr& jaxpr = k.scope.jaxpr;
+  std::map<Var, std::set<std::int64_t>> of;
+  std::set<std::int64_t> all;
+  for (const int e : k.kernel().members) {
+    const Var made = k.eqn(e).outputs[0];
+    const Shape& shape = jaxpr.aval(made).shape;
+    if (shape.empty()) continue;
+    const std::int64_t size = shape[inner_dim(shape)];
     std::set<std::int64_t> seams;
     const auto add = [&](std::int64_t at) {
-      if (at > 0 && at < extent) seams.insert(at);
+      if (at > 0 && at < size) seams.insert(at);
     };
-    const auto alike = [&](const Atom& a) {
-      const Shape& from = k_.scope.jaxpr.aval(a).shape;
-      return from.size() == shape.size() && inner_dim(from) == inner;
-    };
-    if (eqn.primitive == &pad_p) {
-      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
-      if (interior != 0) return;
-      add(low);
-      add(extent - high);
-      if (alike(eqn.inputs[0])) take(seams, eqn.inputs[0], low, extent);
-    } else if (eqn.primitive == &concatenate_p) {
-      const bool beside =
-          eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner);
-      std::int64_t at = 0;
-      for (const Atom& a : eqn.inputs) {
-        if (alike(a)) take(seams, a, at, extent);
-        if (beside) add(at += k_.scope.jaxpr.aval(a).shape[inner]);
-      }
-    } else if (eqn.primitive == &dynamic_update_slice_p) {
-      const Atom& place = eqn.inputs[2 + inner];
-      const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
-      if (alike(eqn.inputs[0])) take(seams, eqn.inputs[0], 0, extent);
-      if (!place.is_literal() || window == extent) return keep(eqn, std::move(seams));
-      const std::int64_t start = window_start(place, extent - window);
-      add(start);
-      add(start + window);
-      if (alike(eqn.inputs[1])) take(seams, eqn.inputs[1], start, extent);
-    } else if (eqn.primitive == &slice_p) {
-      const auto& p = eqn.params.as<SliceParams>();
-      if (alike(eqn.inputs[0]) && stride_of(p, inner) == 1)
-        take(seams, eqn.inputs[0], -p.start_indices[inner], extent);
-    } else if (form_of(k_.scope.jaxpr, eqn) == Form::element) {
-      for (const Atom& a : eqn.inputs) take(seams, a, 0, extent);
+    for (const Part& part : parts_of(jaxpr, k.eqn(e))) {
+      add(part.begin);
+      add(part.end);
+      const auto found = part.from.is_var() && part.offset ? of.find(part.from.var()) : of.end();
+      if (found == of.end()) continue;
+      for (const std::int64_t at : found->second) add(at + *part.offset);
     }
-    keep(eqn, std::move(seams));
+    if (seams.empty() || seams.size() > kMostSeams) continue;
+    if (size == extent) all.insert(seams.begin(), seams.end());
+    of.emplace(made, std::move(seams));
   }
-  void keep(const Eqn& eqn, std::set<std::int64_t> seams) {
-    if (!seams.empty() && seams.size() <= kMostSeams) of_.emplace(eqn.outputs[0], std::move(seams));
-  }
-
-  const KernelContext& k_;
-  std::map<Var, std::set<std::int64_t>> of_;
-};
+  return all;
+}
 
 /// What a kernel's results at some places along that dimension are computed from.
 class NeededAt {
@@ -131,9 +133,11 @@ class NeededAt {
       const auto [e, at] = todo.back();
       todo.pop_back();
       needed.insert(e);
-      for (const auto& [from, place] : read_at(k_.eqn(e), at)) {
+      for (const Part& part : parts_of(k_.scope.jaxpr, k_.eqn(e))) {
+        if (at != kAnywhere && (at < part.begin || at >= part.end)) continue;
+        const Atom& from = part.from;
         const int p = from.is_var() ? k_.producer[static_cast<std::size_t>(from.var())] : -1;
-        if (p >= 0 && k_.kernel().members.contains(p)) ask(p, place);
+        if (p >= 0 && k_.kernel().members.contains(p)) ask(p, place_in(part, at));
       }
     }
     return needed.size();
@@ -141,53 +145,20 @@ class NeededAt {
 
  private:
   static constexpr std::int64_t kAnywhere = -1;
-  using Places = std::vector<std::pair<Atom, std::int64_t>>;
 
   // Whether a result has the dimension, or folds it.
   bool goes_along(int e) const {
-    const Shape& out = k_.scope.jaxpr.aval(k_.eqn(e).outputs[0]).shape;
-    return is_along(out) || form_of(k_.scope.jaxpr, k_.eqn(e)) == Form::reduction;
+    return is_along(k_.scope.jaxpr.aval(k_.eqn(e).outputs[0]).shape) ||
+           form_of(k_.scope.jaxpr, k_.eqn(e)) == Form::reduction;
   }
   bool is_along(const Shape& shape) const {
     return !shape.empty() && shape[inner_dim(shape)] == extent_;
   }
-
-  // What an equation reads for a place of its result, and where.
-  Places read_at(const Eqn& eqn, std::int64_t at) const {
-    const Shape& shape = k_.scope.jaxpr.aval(eqn.outputs[0]).shape;
-    if (at != kAnywhere && !shape.empty()) {
-      const std::size_t inner = inner_dim(shape);
-      if (eqn.primitive == &concatenate_p &&
-          eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
-        for (const Atom& a : eqn.inputs) {
-          const std::int64_t size = k_.scope.jaxpr.aval(a).shape[inner];
-          if (at < size) return {{a, at}};
-          at -= size;
-        }
-      }
-      if (eqn.primitive == &pad_p) {
-        const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
-        if (at < low || at >= shape[inner] - high) return {{eqn.inputs[1], kAnywhere}};
-        if (interior == 0) return {{eqn.inputs[0], at - low}, {eqn.inputs[1], kAnywhere}};
-      }
-      if (eqn.primitive == &dynamic_update_slice_p && eqn.inputs[2 + inner].is_literal()) {
-        const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
-        const std::int64_t start = window_start(eqn.inputs[2 + inner], shape[inner] - window);
-        if (at < start || at >= start + window) return {{eqn.inputs[0], at}};
-        return {{eqn.inputs[0], at},
-                {eqn.inputs[1], at - start}};  // beside the window, in other rows
-      }
-      if (eqn.primitive == &slice_p) {
-        const auto& p = eqn.params.as<SliceParams>();
-        if (stride_of(p, inner) == 1) return {{eqn.inputs[0], at + p.start_indices[inner]}};
-      }
-    }
-    // Element by element, or what goes through the whole dimension as the kernel does.
-    const bool alike = form_of(k_.scope.jaxpr, eqn) == Form::element;
-    Places all;
-    for (const Atom& a : eqn.inputs)
-      all.emplace_back(a, alike || is_along(k_.scope.jaxpr.aval(a).shape) ? at : kAnywhere);
-    return all;
+  // Of what has no offset, the place that the kernel is at as it goes through the dimension.
+  std::int64_t place_in(const Part& part, std::int64_t at) const {
+    if (at == kAnywhere) return kAnywhere;
+    if (part.offset) return at - *part.offset;
+    return is_along(k_.scope.jaxpr.aval(part.from).shape) ? at : kAnywhere;
   }
 
   const KernelContext& k_;
@@ -200,7 +171,7 @@ class NeededAt {
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
                                      std::size_t most) {
   if (!k.plan.emit.seams) return {};
-  const std::set<std::int64_t> seams = SeamsOf(k).along(extent);
+  const std::set<std::int64_t> seams = seams_along(k, extent);
   if (seams.empty()) return {};
   const NeededAt needed(k, extent);
   std::size_t all = needed.equations({0});
