@@ -47,5 +47,5 @@ docs:     ## check the links of the documentation
 clean:    ## remove build/
 	@rm -rf build
 
-verify:   ## the long checks: both compilers, sanitizers, long tests, all of clang-tidy
-	@scripts/verify.sh
+verify:   ## the long checks: both compilers, sanitizers, long tests, all of clang-tidy (STEPS="asan tsan" for some)
+	@scripts/verify.sh $(STEPS)

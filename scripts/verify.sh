@@ -1,20 +1,15 @@
 #!/usr/bin/env bash
 # The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, guarded arrays, AArch64, the
 # long tests, and clang-tidy over everything. Every step runs, the table at the end says how each ended.
+#
+#   scripts/verify.sh [STEP...]       all steps, or those named
+#
+# They take hours. What has passed at a commit, with nothing changed since, is not run there again: an interrupted
+# run goes on where it was. To begin anew, remove build/verified.
 set -u
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
-scripts/setup.sh --verify || exit 1
 
-results=()
-failed=0
-step() {
-  local name=$1 start=$SECONDS outcome=passed
-  shift
-  echo "== $name"
-  "$@" || { outcome=FAILED; failed=1; }
-  results+=("$(printf '%-28s %s  %d s' "$name" "$outcome" $((SECONDS - start)))")
-}
 build() { cmake --preset "$1" > /dev/null && cmake --build build/"$1" -j "$jobs"; }
 run_tests() { ctest --test-dir build/"$1" -j "$jobs" --output-on-failure "${@:2}"; }
 build_and_test() { build "$1" && run_tests "$1" -LE long; }
@@ -54,17 +49,52 @@ guarded_build() {
     tests/conformance/guarded.sh build/guarded/bin/telamon .
 }
 
-step "gcc, release"              build_and_test release
-step "long tests"                run_tests release -L long
-step "gcc, dev"                  build_and_test dev
-step "clang, dev"                clang_build
-step "static"                    static_build
-step "static, interpreted"       interpreted_build
-step "address and undefined"     build_and_test asan
-step "guarded arrays"            guarded_build
-step "threads"                   build_and_test tsan
-step "AArch64, emulated"         scripts/cross_aarch64.sh test_compiler
-step "clang-format, clang-tidy"  scripts/lint.sh --all
+long_tests() { build release && run_tests release -L long; }
+
+# Name, what it is, command.
+steps=(
+  "release|gcc, release|build_and_test release"
+  "long|long tests|long_tests"
+  "dev|gcc, dev|build_and_test dev"
+  "clang|clang, dev|clang_build"
+  "static|static|static_build"
+  "interpreted|static, interpreted|interpreted_build"
+  "asan|address and undefined|build_and_test asan"
+  "guarded|guarded arrays|guarded_build"
+  "tsan|threads|build_and_test tsan"
+  "aarch64|AArch64, emulated|scripts/cross_aarch64.sh test_compiler"
+  "lint|clang-format, clang-tidy|scripts/lint.sh --all"
+)
+names=" $(printf '%s ' "${steps[@]%%|*}")"
+for name in "$@"; do
+  [[ $names = *" $name "* ]] || { echo "no step $name; there are:$names" >&2; exit 2; }
+done
+scripts/setup.sh --verify || exit 1
+
+commit=$(git rev-parse HEAD)
+is_committed() { [ -z "$(git status --porcelain)" ] && [ "$(git rev-parse HEAD)" = "$commit" ]; }
+
+results=()
+failed=0
+for step in "${steps[@]}"; do
+  IFS='|' read -r name what command <<< "$step"
+  [ $# -eq 0 ] || [[ " $* " = *" $name "* ]] || continue
+  passed=build/verified/$commit/$name
+  start=$SECONDS
+  if is_committed && [ -e "$passed" ]; then
+    outcome="passed before, $(cat "$passed") s"
+  else
+    echo "== $what"
+    if $command; then outcome=passed; else outcome=FAILED failed=1; fi
+    seconds=$((SECONDS - start))
+    if [ $outcome = passed ] && is_committed; then
+      mkdir -p "${passed%/*}"
+      echo $seconds > "$passed"
+    fi
+    outcome+=", $seconds s"
+  fi
+  results+=("$(printf '%-12s %-26s %s' "$name" "$what" "$outcome")")
+done
 
 echo
 printf '%s\n' "${results[@]}"
