@@ -218,8 +218,6 @@ TEST(Growth, NumbersOfVeryLongChainsFollowAFold) {
   check(f, {uniform({4096}, DType::f32), uniform({}, DType::f32)});
 }
 
-// Chains that leave most values in memory, with updates of what only they read: planning asks for each of them
-// who else does.
 // Columns that are all kept in registers are followed by what is computed of them, vector by vector: not where that is much.
 TEST(Growth, WhatFollowsFoldsOfColumnsIsWrittenOnce) {
   const auto followed = [](int steps) {
@@ -241,6 +239,21 @@ TEST(Growth, WhatFollowsFoldsOfColumnsIsWrittenOnce) {
   }
 }
 
+// Short rows are written out, but not where numbers are looked up one by one many times.
+TEST(Growth, ManyLookUpsInRowsAreALoop) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 30; ++i) y = take(y, x[1]) + 1.0f;
+    return Arrays{y};
+  };
+  const auto code = [&](std::int64_t n) {
+    return lines(check(f, {uniform({n}, DType::f32), uniform({n}, DType::i32, 0, 9)}, 1), "ir");
+  };
+  EXPECT_LT(code(64), 2 * code(16));
+}
+
+// Chains that leave most values in memory, with updates of what only they read: planning asks for each of them
+// who else does.
 TEST(Growth, ProgramsOfManyStepsAreFunctionsOfFew) {
   const auto program = [](int n) -> Program {
     return [n](std::span<const Array> x) {
