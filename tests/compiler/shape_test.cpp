@@ -1,5 +1,6 @@
 // Fusion of shape primitives: they only rewrite indices.
 #include "support.hpp"
+#include "telamon/grad.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -157,6 +158,22 @@ TEST(CompiledShapes, ResultsThatAreInputsOrLiteralsAreCopied) {
       },
       {uniform({11}, DType::f32)});
   check([](std::span<const Array>) { return Arrays{lax::full({5}, DType::bool_, 1)}; }, {});
+}
+
+// Each transpose below a reshape has to be stored, which is seen of one after the other: beyond a few, of all at once.
+TEST(CompiledShapes, LongChainsOfTransposesAndReshapesAreStoredInBetween) {
+  constexpr int kSteps = 40;
+  const Program turned = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < kSteps; ++i) y = lax::sin(lax::transpose(lax::reshape(y, {5, 7}), {1, 0}));
+    return Arrays{y};
+  };
+  const Program gradient = [&](std::span<const Array> x) {
+    return Arrays{
+        grad([&](const Array& y) { return lax::reduce_sum(turned(Arrays{y})[0], {0, 1}); })(x[0])};
+  };
+  check(turned, {uniform({7, 5}, DType::f32)}, kSteps);
+  check(gradient, {uniform({7, 5}, DType::f32)}, 2 * kSteps - 2);
 }
 
 TEST(CompiledShapes, DynamicSlicesWork) {

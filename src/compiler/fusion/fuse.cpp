@@ -512,8 +512,9 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
+  constexpr int kTurns = 4;
   std::set<int> forced = options.alone;
-  while (true) {
+  for (int turn = 1;; ++turn) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
@@ -521,6 +522,9 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
         index_kernel(jaxpr, c.kernel, producer, forced);
     }
     if (forced.size() == before) return fusion;
+    // Where a value is stored, those before it may join other kernels, and have to be stored there: of long chains one
+    // after the other, in as many turns.
+    if (turn == kTurns) store_before_reshapes(jaxpr, producer, forced);
   }
 }
 

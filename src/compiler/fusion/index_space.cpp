@@ -24,6 +24,28 @@ int nontrivial_dims(const Shape& shape) {
   return n;
 }
 
+/// Whether indices of `from` give those of `to` without division.
+bool keeps_indices(const Shape& from, const Shape& to) {
+  Shape a, b;
+  for (const std::int64_t d : from)
+    if (d != 1) a.push_back(d);
+  for (const std::int64_t d : to)
+    if (d != 1) b.push_back(d);
+  std::size_t i = 0;
+  for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
+    std::int64_t n = 1;
+    while (n < d && i < a.size()) n *= a[i++];
+    if (n != d) return false;
+  }
+  return i == a.size();
+}
+
+/// Whether elements that an equation moves are found by the flat index: those of one row, or of a number.
+bool moves_flat(const Jaxpr& jaxpr, const Eqn& eqn, const Shape& shape) {
+  return nontrivial_dims(shape) <= 1 ||
+         (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(eqn.inputs[0]).size() == 1);
+}
+
 /// Follows how a kernel's values are indexed: by all indices or by the flat one only.
 class IndexWalk {
  public:
@@ -96,22 +118,6 @@ class IndexWalk {
 
   std::set<int> forced;
 
-  /// Whether indices of `from` give those of `to` without division.
-  static bool keeps_indices(const Shape& from, const Shape& to) {
-    Shape a, b;
-    for (const std::int64_t d : from)
-      if (d != 1) a.push_back(d);
-    for (const std::int64_t d : to)
-      if (d != 1) b.push_back(d);
-    std::size_t i = 0;
-    for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
-      std::int64_t n = 1;
-      while (n < d && i < a.size()) n *= a[i++];
-      if (n != d) return false;
-    }
-    return i == a.size();
-  }
-
  private:
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
   int member(Var v) const {
@@ -133,15 +139,11 @@ class IndexWalk {
   }
   /// The same as flat() for one that moves elements.
   bool is_flat(const Eqn& eqn, const Shape& shape) {
-    if (nontrivial_dims(shape) <= 1) {
-      for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
-      }
-      return true;
+    if (!moves_flat(jaxpr_, eqn, shape)) return last_is_known_ && of_last(eqn, shape);
+    for (const Atom& a : eqn.inputs) {
+      if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
     }
-    const bool of_scalar =
-        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
-    return of_scalar || (last_is_known_ && of_last(eqn, shape));
+    return true;
   }
   /// Whether a slice takes rows that follow each other in memory, and all of each: of the last two dimensions that have
   /// several elements.
@@ -184,6 +186,27 @@ Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vecto
                       Var root) {
   if (!kernel.woven.contains(root)) return {Atom::var(root)};
   return jaxpr.eqns()[static_cast<std::size_t>(producer[static_cast<std::size_t>(root)])].inputs;
+}
+
+void store_before_reshapes(const Jaxpr& jaxpr, const std::vector<int>& producer,
+                           std::set<int>& forced) {
+  std::vector<bool> needs_indices;  // by equation: the flat one will not do
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    const Form form = form_of(jaxpr, eqn);
+    const auto e = static_cast<int>(needs_indices.size());
+    const bool by_element = form == Form::element || form == Form::reshape;
+    needs_indices.push_back(form == Form::index &&
+                            !moves_flat(jaxpr, eqn, jaxpr.aval(eqn.outputs[0]).shape));
+    for (const Atom& a : eqn.inputs) {
+      const int p = a.is_var() ? producer[static_cast<std::size_t>(a.var())] : -1;
+      if (!by_element || p < 0 || !needs_indices[static_cast<std::size_t>(p)] || forced.contains(p))
+        continue;
+      if (form == Form::reshape &&
+          !keeps_indices(jaxpr.aval(eqn.outputs[0]).shape, jaxpr.aval(a).shape))
+        forced.insert(p);
+      else needs_indices[static_cast<std::size_t>(e)] = true;
+    }
+  }
 }
 
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,

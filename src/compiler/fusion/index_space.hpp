@@ -26,6 +26,9 @@ Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vecto
 /// whose results must be stored. `producer` is that of fuse.hpp.
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
                   std::set<int>& forced);
+/// All that might join `forced` there, whichever kernels they are in.
+void store_before_reshapes(const Jaxpr& jaxpr, const std::vector<int>& producer,
+                           std::set<int>& forced);
 
 }  // namespace compiler
 }  // namespace v1
