@@ -285,6 +285,9 @@ struct CodeGen::Impl {
   llvm::Function* shared(llvm::Function* f);
   /// The address of an element, by a uniform index.
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
+  /// Elements from an address on, `step` from each to the next, a load for each lane.
+  llvm::Value* load_apart(llvm::Type* t, llvm::Value* first, std::int64_t step, int w,
+                          llvm::Align align);
   /// Elements by indices, a load for each lane.
   llvm::Value* load_one_by_one(llvm::Type* t, const Node* base, llvm::Value* indices,
                                llvm::Align align);

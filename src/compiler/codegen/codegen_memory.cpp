@@ -195,6 +195,18 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   return b.CreateShuffleVector(lower, two ? load(room) : zeros, lanes);
 }
 
+Value* CodeGen::Impl::load_apart(llvm::Type* t, Value* first, std::int64_t step, int w,
+                                 llvm::Align align) {
+  const int count = mask() == nullptr ? w : active;
+  Value* v = llvm::Constant::getNullValue(vector_type(t, w));
+  for (int l = 0; l < count; ++l) {
+    Value* const at =
+        l == 0 ? first : b.CreateGEP(t, first, b.getInt64(static_cast<std::uint64_t>(l * step)));
+    v = b.CreateInsertElement(v, b.CreateAlignedLoad(t, at, align), static_cast<std::uint64_t>(l));
+  }
+  return v;
+}
+
 Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* indices,
                                       llvm::Align align) {
   const int all =
@@ -297,6 +309,8 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
           m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
     } else if (mask == nullptr && i->stride >= 2 && i->stride <= kLongestStep) {
       v = m.load_steps(t, m.element_address(t, p, i), static_cast<int>(i->stride), w, align);
+    } else if (std::abs(i->stride) > kLongestStep && gathers_one_by_one()) {
+      v = m.load_apart(t, m.element_address(t, p, i), i->stride, w, align);
     } else if (Value* near = m.load_near(t, p, m.as_vector(i, w), align)) {
       v = near;
     } else if (gathers_one_by_one()) {
