@@ -102,6 +102,30 @@ def rolls(n):
     return f, (u(1, 1024),)
 
 
+def turns(n):
+    """x, of 32 x 64, turned n times."""
+
+    def f(x):
+        for _ in range(n):
+            x = jnp.sin(x.reshape(64, 32).T)
+        return x
+
+    return f, (u(1, (32, 64)),)
+
+
+def joints(n):
+    """Of each row of x the product of as many rotations about an axis: arms of n joints."""
+
+    def arm(angles):
+        m = jnp.eye(3)
+        for i in range(n):
+            c, s = jnp.cos(angles[i]), jnp.sin(angles[i])
+            m = m @ jnp.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        return m
+
+    return jax.vmap(arm), (u(1, (50, n)),)
+
+
 def carries(n):
     """A loop that carries the n rows of x, each an array of its own."""
 
@@ -113,11 +137,13 @@ def carries(n):
 
 PROGRAMS = {
     "carries": carries,
+    "joints": joints,
     "products": lambda n: products(n, 8),
     "products_grad": lambda n: with_gradient(products(n, 100)),
     "row_means": row_means,
     "rolls": rolls,
     "straight": straight,
+    "turns_grad": lambda n: with_gradient(turns(n)),
     "unrolled": unrolled,
     "straight_grad": lambda n: with_gradient(straight(n)),
     "unrolled_grad": lambda n: with_gradient(unrolled(n)),
@@ -227,6 +253,8 @@ workload("B16.products_70_grad", "ms")(lambda: compile_case("products_grad", 70)
 workload("B16.row_means_200", "ms")(lambda: compile_case("row_means", 200))
 workload("B16.carries_1000", "ms")(lambda: compile_case("carries", 1000))
 workload("B16.rolls_250", "ms")(lambda: compile_case("rolls", 250))
+workload("B16.turns_100_grad", "ms")(lambda: compile_case("turns_grad", 100))
+workload("B16.joints_100", "ms")(lambda: compile_case("joints", 100))
 
 if __name__ == "__main__":
     if sys.argv[1] == "cache_hit":

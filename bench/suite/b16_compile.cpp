@@ -75,6 +75,32 @@ MakeProgram rolls(int n) {
     };
   };
 }
+/// x, of 32 x 64, turned n times.
+MakeProgram turns(int n) {
+  return [n](double one) -> Program {
+    return [n, one](const Array& x, const Array&, const Array&) {
+      Array y = fresh(x, one);
+      for (int i = 0; i < n; ++i) y = sin(transpose(reshape(y, {64, 32})));
+      return y;
+    };
+  };
+}
+/// Of each row of x the product of as many rotations about an axis: arms of n joints.
+MakeProgram joints(int n) {
+  return [n](double one) -> Program {
+    const auto arm = [n](const Array& angles) {
+      const Array zero(0.f), last = stack({zero, zero, Array(1.f)});
+      Array m = eye(3);
+      for (int i = 0; i < n; ++i) {
+        const Array c = cos(angles(i)), s = sin(angles(i));
+        m = matmul(m, stack({stack({c, -s, zero}), stack({s, c, zero}), last}));
+      }
+      return m;
+    };
+    return
+        [arm, one](const Array& x, const Array&, const Array&) { return vmap(arm)(fresh(x, one)); };
+  };
+}
 /// A loop that carries the n rows of x, each an array of its own.
 MakeProgram carries(int n) {
   return [n](double one) -> Program {
@@ -249,6 +275,15 @@ const Register carried("B16.carries_1000", "ms", [] {
 });
 const Register rotations("B16.rolls_250", "ms",
                          [] { return limited(250 * 2, compilation(rolls(250))); });
+const Register turned("B16.turns_100_grad", "ms", [] {
+  const Arrays x = {u(1, {32, 64}), number(.9f), number(.1f)};
+  return limited(100 * (kFunction + kFunction / 2 + 1), compilation(gradient(turns(100)), x),
+                 32 * 64);
+});
+const Register jointed("B16.joints_100", "ms", [] {
+  const Arrays x = {u(1, {50, 100}), number(.9f), number(.1f)};
+  return limited(100 * (kFunction * 1.5 + 27), compilation(joints(100), x), 50);
+});
 
 }  // namespace
 }  // namespace bench
