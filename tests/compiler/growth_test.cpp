@@ -252,6 +252,24 @@ TEST(Growth, ManyLookUpsInRowsAreALoop) {
   EXPECT_LT(code(64), 2 * code(16));
 }
 
+// Rows of nine columns each: a kernel puts a few of them together.
+TEST(Growth, ManyColumnsArePutTogetherByKernelsOfAFew) {
+  const auto program = [](std::int64_t n) -> Program {
+    return [n](std::span<const Array> x) {
+      Arrays all;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const Array t = x[0](slice(), i), c = cos(t), s = sin(t);
+        all.push_back(stack({c, -s, t, s, c, s, c, c, t}, 1));
+      }
+      return all;
+    };
+  };
+  const auto code = [&](std::int64_t n) {
+    return longest_function(check(program(n), {uniform({50, 40}, DType::f32)}, -1, 1));
+  };
+  EXPECT_LT(code(40), code(5) * 5 / 4);
+}
+
 // Chains that leave most values in memory, with updates of what only they read: planning asks for each of them
 // who else does.
 TEST(Growth, ProgramsOfManyStepsAreFunctionsOfFew) {

@@ -17,23 +17,24 @@ namespace {
 // Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
 // takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
 constexpr std::int64_t kWholeRow = 4;
-// Equations: with more there is no lack of what to do meanwhile. Numbers that are looked up one by one are as much code
-// as so many.
-constexpr std::size_t kMostWrittenOut = 300, kForLookUp = 16;
+// Equations: with more there is no lack of what to do meanwhile. Numbers that are looked up one by one, and columns that are
+// put together, are as much code as so many.
+constexpr std::size_t kMostWrittenOut = 300, kForLookUp = 16, kForColumn = 8;
 // Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
 // on vectors.
 constexpr std::int64_t kWholeRowOfPositions = 256;
 
 bool is_written_out(const KernelContext& k, std::int64_t vectors) {
-  const auto& members = k.kernel().members;
-  const auto members_of = [&](const PrimitiveBase& p) {
-    return static_cast<std::size_t>(std::count_if(members.begin(), members.end(),
-                                                  [&](int e) { return k.eqn(e).primitive == &p; }));
-  };
-  if (vectors <= kWholeRow)
-    return vectors == 1 || members.size() + kForLookUp * members_of(gather_p) <= kMostWrittenOut;
-  return detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kWholeRowOfPositions &&
-         members_of(iota_p) > 0;
+  std::size_t positions = 0, code = 0;
+  for (const int e : k.kernel().members) {
+    const Eqn& eqn = k.eqn(e);
+    positions += eqn.primitive == &iota_p;
+    code += eqn.primitive == &gather_p ? kForLookUp : 1;
+    if (k.kernel().woven.contains(eqn.outputs[0])) code += kForColumn * eqn.inputs.size();
+  }
+  if (vectors <= kWholeRow) return vectors == 1 || code <= kMostWrittenOut;
+  return positions > 0 &&
+         detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kWholeRowOfPositions;
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ constexpr std::int64_t kSmallSpace = 4096;  // elements
 /// Results of a kernel: large ones, those of more than kSmallSpace elements, small ones. Of large ones, more than a few at
 /// a time are no streams (60 of 800 KB on Zen 5: 1.3 of the time).
 constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
+/// Columns that kernels put together, of all roots: LLVM compares each store with each load.
+constexpr std::size_t kMostWovenTogether = 48;
 
 // ---- memory --------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 #include "compiler/fusion/fuse.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/fusion/fuser.hpp"
 #include "compiler/fusion/index_space.hpp"
@@ -454,6 +455,14 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
   store(e, best);
 }
 
+std::size_t Fuser::columns_of(const Cluster& c) const {
+  return std::accumulate(c.kernel.woven.begin(), c.kernel.woven.end(), std::size_t{0},
+                         [&](std::size_t n, Var v) {
+                           const int p = producer_[static_cast<std::size_t>(v)];
+                           return n + eqn(p).inputs.size();
+                         });
+}
+
 bool Fuser::is_full(const Cluster& c) const {
   if (c.form != Form::element && c.form != Form::reduction) return true;
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
@@ -475,6 +484,9 @@ bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
                           : u.align == Align::iteration && c.kernel.shape == shape(e);
     if (!fits || weaves(e)) return false;
   }
+  if (weaves(e) && !c.kernel.woven.empty() &&
+      columns_of(c) + eqn(e).inputs.size() > kMostWovenTogether)
+    return false;
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
   if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
   if (roots >= kMaxRootsLarge && is_large(jaxpr_.aval(eqn(e).outputs[0]))) return false;

@@ -124,6 +124,8 @@ class Fuser {
   void make_root(int e, const std::set<int>& readers);
   // No value of the kernel's space can join it any more.
   bool is_full(const Cluster& c) const;
+  // That its roots put together.
+  std::size_t columns_of(const Cluster& c) const;
   bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
   bool piles_up(int k, int e, const std::set<int>& readers);
