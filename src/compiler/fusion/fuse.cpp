@@ -38,6 +38,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   is_out_.assign(n, false);
   where_.resize(n);
   in_memory_.assign(n, false);
+  for_cells_.assign(n, false);
   for (const Eqn& eqn : jaxpr.eqns()) {
     const bool parts = options.join_parts && joins_parts(jaxpr, eqn);
     forms_.push_back(parts ? Form::host : form_of(jaxpr, eqn));
@@ -68,6 +69,11 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   }
   for (std::size_t e = 0; options.update_in_place && e < n; ++e) {
     if (is_better_stored_under_window(static_cast<int>(e))) forms_[e] = Form::kernel;
+  }
+  barrier_uses_.resize(n);
+  for (std::size_t e = 0; e < n; ++e) {
+    std::copy_if(uses_[e].begin(), uses_[e].end(), std::back_inserter(barrier_uses_[e]),
+                 [&](const Use& u) { return is_barrier(form(u.consumer)); });
   }
   of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
@@ -160,22 +166,28 @@ bool Fuser::may_produce(int k, const std::set<int>& readers) {
                       [&](int l) { return l != k && reach_.reaches(l, k); });
 }
 
-Fuser::Usage Fuser::usage(int e, int k) const {
-  Usage u;
-  for (const Use& use : uses(e)) {
-    const auto& at = where_[static_cast<std::size_t>(use.consumer)];
-    if (std::find(at.begin(), at.end(), k) == at.end()) continue;
-    const Align a = align_of(use, e, k);
-    if (a == Align::other) {
-      ++u.other;
-      u.expanding |= size(use.consumer) > size(e);
-    } else {
-      u.mixed |= u.aligned > 0 && u.align != a;
-      ++u.aligned;
-      u.align = a;
+// All that read the equation that is being placed are asked about, each once or a few times.
+Fuser::Usage Fuser::usage(int e, int k) {
+  if (used_ != e) {
+    usages_.clear();
+    used_ = e;
+    for (const Use& use : uses(e)) {
+      for (const int at : where_[static_cast<std::size_t>(use.consumer)]) {
+        Usage& u = usages_[at];
+        const Align a = align_of(use, e, at);
+        if (a == Align::other) {
+          ++u.other;
+          u.expanding |= size(use.consumer) > size(e);
+        } else {
+          u.mixed |= u.aligned > 0 && u.align != a;
+          ++u.aligned;
+          u.align = a;
+        }
+      }
     }
   }
-  return u;
+  const auto found = usages_.find(k);
+  return found == usages_.end() ? Usage{} : found->second;
 }
 
 void Fuser::find_cheap() {
@@ -344,6 +356,7 @@ void Fuser::add_member(int e, int k) {
   const Usage u = usage(e, k);
   insert(e, c);
   c.align[e] = u.mixed || u.other > 0 ? Align::other : u.align;
+  if (c.form == Form::region) has_cells_ = for_cells_[static_cast<std::size_t>(e)] = true;
   where_[static_cast<std::size_t>(e)].push_back(k);
 }
 
@@ -369,6 +382,7 @@ void Fuser::store(int e, int k) {
 }
 
 void Fuser::place(int e) {
+  used_ = -1;
   if (uses(e).empty() && !is_out_[static_cast<std::size_t>(e)] && eqn(e).effect == Effect::none)
     return;
   if (is_barrier(form(e))) {

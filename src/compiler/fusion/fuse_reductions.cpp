@@ -278,6 +278,7 @@ void Fuser::absorb(int k, int other) {
       clusters_[c].feeds.insert(k);
   }
   reach_.merge(k, other);
+  used_ = -1;
   std::set<int> evaluated = b.kernel.members;
   if (b.kernel.eqn >= 0) evaluated.insert(b.kernel.eqn);
   for (const int e : evaluated) {

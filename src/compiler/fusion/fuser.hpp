@@ -63,7 +63,7 @@ class Fuser {
     bool expanding = false;  // evaluated more often than it has elements
     Align align = Align::other;
   };
-  Usage usage(int e, int k) const;
+  Usage usage(int e, int k);
   // The cost up to which an equation is recomputed rather than stored.
   int cheap(int e) const { return cheap_[static_cast<std::size_t>(e)]; }
   void find_cheap();
@@ -163,19 +163,17 @@ class Fuser {
   const Work& work_of(int e);
   // Whether somebody can read the result of an equation only where it is stored.
   bool is_read_from_memory(int e) {
-    return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
-      return is_barrier(form(u.consumer)) ? !reads_as_number(u, e) : repeats_for_cells(u.consumer);
-    });
+    const auto any = [](const std::vector<Use>& uses, const auto& reads) {
+      return std::any_of(uses.begin(), uses.end(), reads);
+    };
+    return any(barrier_uses_[static_cast<std::size_t>(e)],
+               [&](const Use& u) { return !reads_as_number(u, e); }) ||
+           (has_cells_ && any(uses(e), [&](const Use& u) {
+              return for_cells_[static_cast<std::size_t>(u.consumer)];
+            }));
   }
   // Whether a loop over cells reads the number that e repeats, rather than an array of it.
   bool reads_as_number(const Use& use, int e);
-  // Whether e repeats a number for such a loop.
-  bool repeats_for_cells(int e) const {
-    const std::vector<int>& at = where_[static_cast<std::size_t>(e)];
-    return std::any_of(at.begin(), at.end(), [&](int k) {
-      return clusters_[static_cast<std::size_t>(k)].form == Form::region;
-    });
-  }
   // Whether the result of an equation lies in memory under other shapes only.
   bool is_named_anew(int e) const;
   // Whether e, which writes a window over something, is a kernel that is made in place.
@@ -227,6 +225,10 @@ class Fuser {
   std::vector<Form> forms_;
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
+  std::vector<std::vector<Use>> barrier_uses_;  // those of uses_ that do not fuse
+  // Of each equation: it repeats a number for a loop over cells. Whether there is one.
+  std::vector<bool> for_cells_;
+  bool has_cells_ = false;
   std::vector<int> element_costs_, cheap_, costs_;
   std::vector<int> levels_;  // how many equations wait for each other before one
   std::vector<int>
@@ -237,6 +239,8 @@ class Fuser {
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
+  std::map<int, Usage> usages_;  // of equation `used_`, by cluster
+  int used_ = -1;
   Reachability reach_;     // of clusters, along `feeds`
   std::vector<int> open_;  // clusters that may get further roots
 };
