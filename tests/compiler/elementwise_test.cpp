@@ -73,6 +73,31 @@ TEST(CompiledElementwise, FloatFunctionsOfTwoOperandsAgreeBitForBitWithEagerOnes
   }
 }
 
+// Several are compared first, and then looked at for NaN: all combinations of five edges.
+TEST(CompiledElementwise, ExtremesOfSeveralAreThoseOfTwoAtATime) {
+  const std::vector<double> edges = {std::nan(""), -INFINITY, -0.0, 0.0, 1.5, INFINITY};
+  std::vector<std::vector<double>> columns(5);
+  for (int n = 0; n < 6 * 6 * 6 * 6 * 6; ++n) {
+    for (int i = 0, rest = n; i < 5; ++i, rest /= 6)
+      columns[static_cast<std::size_t>(i)].push_back(edges[static_cast<std::size_t>(rest % 6)]);
+  }
+  const Program f = [](std::span<const Array> x) {
+    const Array least = lax::min(lax::min(lax::min(x[0], x[1]), x[2]), x[3]);
+    return Arrays{lax::min(least, x[4]),
+                  lax::max(x[4], lax::max(x[3], lax::max(x[2], x[0]))),
+                  lax::max(lax::max(x[0], x[1]), lax::max(x[2], x[3])),
+                  lax::max(lax::max(least, x[4]), x[0]),
+                  lax::min(lax::max(lax::max(x[0], 1.0f), x[1]), lax::min(x[2], x[0])),
+                  least};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16}) {
+    Arrays inputs;
+    for (const auto& column : columns)
+      inputs.push_back(lax::convert_element_type(Array(column), dtype));
+    check(f, inputs, 1);
+  }
+}
+
 // The ends of every range with what lies next to them, NaN, and what is far beyond; of whole vectors and of some lanes.
 TEST(CompiledElementwise, ConversionsToIntegersSaturate) {
   std::vector<double> edges = kFloatEdges;

@@ -94,6 +94,7 @@ void CodeGen::Impl::start_function(llvm::Function* f, Kind k) {
   function = f;
   kind = k;
   made.clear();
+  extremes.clear();
   constants.clear();
   levels.clear();
   fail = nullptr;

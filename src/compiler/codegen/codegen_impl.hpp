@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/ValueMap.h>
 #include <llvm/Transforms/Utils/FunctionComparator.h>
 
 #include <algorithm>
@@ -116,6 +117,19 @@ struct Level {
   int floor;    ///< nothing made here leaves this level (a branch that may not run)
 };
 
+/// The greatest or least of some vectors: were there no NaN, where none of those that were looked at is (null: nobody
+/// looked), and those that were not.
+struct Extreme {
+  bool greatest = false;
+  llvm::Value* number = nullptr;
+  llvm::Value* ordered = nullptr;
+  std::vector<llvm::Value*> untested;
+};
+
+struct KeptWhileThere : llvm::ValueMapConfig<llvm::Value*> {
+  enum { FollowRAUW = false };
+};
+
 struct CodeGen::Impl {
   Impl(const std::string& name, Options o)
       : owned(make_module(name)),
@@ -133,6 +147,8 @@ struct CodeGen::Impl {
   enum class Kind : std::uint8_t { entry, part, kernel, segment };
   Kind kind = Kind::kernel;          // of the current function
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
+  // By the result, of this function, as long as it is there: loops may be made anew.
+  llvm::ValueMap<llvm::Value*, Extreme, KeptWhileThere> extremes;
   std::multimap<std::uint64_t, llvm::Function*> functions;  // kernels and segments, by hash
   llvm::GlobalNumberState numbers;                          // of globals, for comparing functions
   std::map<llvm::Constant*, llvm::GlobalVariable*> in_memory;  // what functions read as tables
@@ -244,6 +260,8 @@ struct CodeGen::Impl {
                 return emit(x, y);
               });
   }
+  /// The greatest or the least of two floating-point numbers, NaN where one is.
+  llvm::Value* extreme(bool greatest, llvm::Value* x, llvm::Value* y);
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
   llvm::Value* call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
                          llvm::ArrayRef<llvm::Value*> args);

@@ -523,6 +523,44 @@ static bool both_known(const Value* x, const Value* y) {
   return llvm::isa<llvm::Constant>(x) && llvm::isa<llvm::Constant>(y);
 }
 
+// y unless x is greater (less), and x where x is NaN: the inner select is one instruction. Of more than two numbers those are
+// compared first, and any two of them are looked at for NaN at once.
+Value* CodeGen::Impl::extreme(bool greatest, Value* x, Value* y) {
+  const auto of_two = [&](Value* p, Value* q) {
+    return b.CreateSelect(greatest ? b.CreateFCmpOGT(p, q) : b.CreateFCmpOLT(p, q), p, q);
+  };
+  if (plain_constant(y)) std::swap(x, y);
+  if (plain_constant(x)) return of_two(x, y);
+  const auto numbers = [&](Value* v) {
+    const auto found = extremes.find(v);
+    return found != extremes.end() && found->second.greatest == greatest
+               ? found->second
+               : Extreme{greatest, v, nullptr, {v}};
+  };
+  const auto both = [&](Value* p, Value* q) {
+    return p == nullptr || q == nullptr ? (p == nullptr ? q : p) : b.CreateAnd(p, q);
+  };
+  Extreme all = numbers(x);
+  const Extreme more = numbers(y);
+  const bool is_pair = all.number == x && more.number == y;
+  all.number = of_two(all.number, more.number);
+  all.ordered = both(all.ordered, more.ordered);
+  std::vector<Value*>& left = all.untested;
+  left.insert(left.end(), more.untested.begin(), more.untested.end());
+  Value* out;
+  if (is_pair) {
+    out = b.CreateSelect(b.CreateFCmpUNO(x, x), x, all.number);
+  } else {
+    for (; left.size() >= 2; left.erase(left.begin(), left.begin() + 2))
+      all.ordered = both(all.ordered, b.CreateFCmpORD(left[0], left[1]));
+    Value* const ordered =
+        left.empty() ? all.ordered : both(all.ordered, b.CreateFCmpORD(left[0], left[0]));
+    out = b.CreateSelect(ordered, all.number, llvm::ConstantFP::getNaN(x->getType()));
+  }
+  if (x->getType()->isVectorTy()) extremes.insert({out, std::move(all)});
+  return out;
+}
+
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   const IndexRange r = Impl::range(a), q = Impl::range(c);
@@ -530,12 +568,7 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
   if (not_above(q, r)) return a;
   const Scalar out = impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
-    if (floating(a)) {
-      if (plain_constant(y)) std::swap(x, y);
-      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
-      // y unless x > y, and x where x is NaN: the inner select is one instruction.
-      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
-    }
+    if (floating(a)) return impl_->extreme(true, x, y);
     if (both_known(x, y))
       return b.CreateSelect(is_unsigned(a) ? b.CreateICmpUGT(x, y) : b.CreateICmpSGT(x, y), x, y);
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
@@ -550,11 +583,7 @@ Scalar CodeGen::min(Scalar a, Scalar c) {
   if (not_above(q, r)) return c;
   const Scalar out = impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
-    if (floating(a)) {
-      if (plain_constant(y)) std::swap(x, y);
-      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
-      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOLT(x, y), x, y));
-    }
+    if (floating(a)) return impl_->extreme(false, x, y);
     if (both_known(x, y))
       return b.CreateSelect(is_unsigned(a) ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y), x, y);
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
