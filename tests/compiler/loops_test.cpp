@@ -2,6 +2,8 @@
 #include <chrono>
 
 #include "support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon::testing {
@@ -335,6 +337,31 @@ TEST(CompiledScan, SharesTripsThatHoldLoops) {
         }
       }
     }
+  }
+}
+
+TEST(CompiledScan, SharesTripsThatHoldBranches) {
+  const Program f = [](std::span<const Array> x) {
+    return scan({40, 1, 0},
+                [](std::span<const Array> v) {
+                  const auto twice = [](const Array& a, const Array& b) { return product(a, b); };
+                  const auto replaced = [](const Array& a, const Array& b) {
+                    return a.at(slice(2, 6)).set(b(slice(3, 7)));
+                  };
+                  const Array y = product(v[1], v[0]);
+                  return Arrays{cond(sum(y(0)) > 0, twice, replaced, y, v[0])};
+                },
+                {x[0], x[1]});
+  };
+  const Arrays inputs{uniform({40, 40}, DType::f64, -.1, .1, 2),
+                      uniform({40, 40, 40}, DType::f64, -1, 1)};
+  const Compiled compiled = compile(stage(f, inputs));
+  EXPECT_NE(compiled->text("plan").find(" in chunks of"), std::string::npos)
+      << compiled->text("plan");
+  const Arrays want = f(inputs);
+  for (const int threads : {1, 2, 3, 8}) {
+    const WithThreads scope(threads);
+    for (int i = 0; i < 3; ++i) expect_equal(execute(compiled, inputs)[0], want[0], 1e4, "eager");
   }
 }
 

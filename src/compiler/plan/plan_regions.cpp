@@ -49,6 +49,17 @@ std::optional<TripWork> work_of_loop(const Plan& plan, const Step& loop) {
   return work;
 }
 
+// Of the branch that does least, for no one knows which it will be.
+std::optional<TripWork> work_of_branch(const Plan& plan, const Step& branch) {
+  std::optional<TripWork> least;
+  for (const std::vector<Step>& body : branch.bodies) {
+    const std::optional<TripWork> work = work_of(plan, body);
+    if (!work) return std::nullopt;
+    if (!least || work->cost < least->cost) least = work;
+  }
+  return least;
+}
+
 std::optional<TripWork> work_of(const Scope& scope, const Kernel& k) {
   constexpr std::int64_t kUpdateCost = 16;
   const auto eqn = [&]() -> const Eqn& {
@@ -65,6 +76,8 @@ std::optional<TripWork> work_of(const Scope& scope, const Kernel& k) {
       return TripWork{
           .cost = detail::saturating_mul(updates, kUpdateCost), .alone = true, .updates = true};
     }
+    case Kernel::Kind::update:
+      return TripWork{.cost = scope.jaxpr.aval(eqn().inputs[1]).size(), .alone = true};
     default: return std::nullopt;
   }
 }
@@ -80,6 +93,7 @@ std::optional<TripWork> work_of(const Plan& plan, const Step& s) {
     case Step::Kind::fill:
       return TripWork{.cost = plan.values[static_cast<std::size_t>(s.writes[0])].aval.size()};
     case Step::Kind::loop: return work_of_loop(plan, s);
+    case Step::Kind::branch: return work_of_branch(plan, s);
     default: return std::nullopt;
   }
 }
