@@ -71,6 +71,10 @@ Array histogram(const Array& x) {
 Array scores(const Array& x, const Array& w, const Array& v) {
   return tl::matmul(tl::tanh(tl::matmul(x, w)), v);
 }
+Array farthest(const Array& directions, const Array& points) {
+  const auto reach = [&](const Array& d) { return tl::sum(tl::max(tl::matmul(points, d.T()), 1)); };
+  return tl::grad(reach)(directions);
+}
 Array below_largest(const Array& x) { return x - tl::max(x, 0); }
 
 Array cartesian(const Array& p) {
@@ -113,6 +117,7 @@ int main() {
   show("row_updates", tl::jit(histogram), tl::zeros({100'000}));
   show("row_groups", tl::jit(scores), tl::zeros({16'384, 64}), tl::zeros({64, 256}),
        tl::zeros({256, 8}));
+  show("chosen_sums", tl::jit(farthest), tl::zeros({30, 3}), tl::zeros({200, 3}));
   show("tiles", tl::jit(below_largest), tl::zeros({32, 16'384}));
   setenv("TELAMON_DISABLE", "inline_kernels", 1);
   std::cout << "== ir\n" << function_of(lower().compile().text("ir"), "div_") << "\n";

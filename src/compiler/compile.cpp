@@ -438,6 +438,9 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                  [](const Jaxpr& j) { return group_updates(j, Places::as_they_are); });
   if (large)
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
+  // What minima and maxima choose is added where it belongs, not everywhere.
+  if (c.wants({"chosen_sums"}, has_extremes(jaxpr), "the program asks for no extremes of rows"))
+    c.run("chosen_sums", jaxpr, sum_chosen);
   parts.plan = c.stage("fuse", [&] {
     ArgumentUpdates updates = argument_updates(
         jaxpr, donates ? donated : std::vector<bool>(donated.size(), false), plan_options);

@@ -285,6 +285,14 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({100}, DType::f32), uniform({400'000}, DType::f32, 0, 10)},
       arena};
+  all["chosen_sums"] = {[](std::span<const Array> x) {
+                          const auto reach = [&](const Array& w) {
+                            return sum(max(matmul(x[0], w), 1));
+                          };
+                          return Arrays{grad(reach)(x[1])};
+                        },
+                        {uniform({200, 4}, DType::f32), uniform({4, 40}, DType::f32)},
+                        words("plan", "scatter_add", -1)};
   all["tiles"] = {[](std::span<const Array> x) {
                     return Arrays{x[0] - expand_dims(lax::reduce_max(x[0], {0}), 0)};
                   },
@@ -466,7 +474,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
                          word == "residuals" || word == "reorder" || word == "batch_members" ||
                          word == "short_axes" || word == "merge_axes" || word == "small_floats" ||
                          word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
-                         word == "row_updates" || word == "row_groups" || word == "tiles";
+                         word == "row_updates" || word == "row_groups" || word == "chosen_sums" ||
+                         word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

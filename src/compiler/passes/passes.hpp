@@ -97,6 +97,14 @@ bool has_scatters(const Jaxpr& jaxpr);
 ///   ->   let s = slice[3:10] x, t = add s v, y = dynamic_update_slice x t 3
 Jaxpr update_sums(const Jaxpr& jaxpr, const std::vector<bool>& donated);
 
+/// Sums over rows of what is 0 but for the least or largest of each row add up that, where it is one alone, at its place: a
+/// branch.
+///   let k = reduce_min[axes=(1,)] x, w = convert (eq x (broadcast k)), y = dot_general[contracting 0, 0] w e
+///   ->   if each row has one: scatter_add 0 places e; else as before
+TELAMON_API Jaxpr sum_chosen(const Jaxpr& jaxpr);
+/// Whether a program, or a loop or branch of it, asks which elements of rows are the extremes.
+bool has_extremes(const Jaxpr& jaxpr);
+
 /// Transposes of what is computed from iotas and broadcasts of something smaller vanish: all of it is
 /// computed in the order that is wanted.
 ///   let i = iota[dimension=0] , c = mul i 2, d = transpose[(1,0)] c   ->   iota[dimension=1], mul

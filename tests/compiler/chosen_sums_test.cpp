@@ -1,0 +1,154 @@
+// Sums weighted by which element of its row is the extreme add up these elements alone, unless others are as large or
+// add something, too: then all of them.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// The same with and without the pass, but for the order of sums, for one and for two threads. Gives the program.
+std::string check_sums(const Program& f, const Arrays& inputs, double tolerance = 1e-12) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled with = compile(jaxpr, {.keep_programs = true});
+  const Compiled without = compile(jaxpr, {.contract = false, .disabled = {"chosen_sums"}});
+  const Arrays want = execute(without, inputs);
+  for (const int threads : {1, 2}) {
+    const WithThreads scope(threads);
+    const Arrays got = execute(with, inputs);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto a = got[i].to_vector<double>(), b = want[i].to_vector<double>();
+      for (std::size_t k = 0; k < a.size(); ++k) {
+        if (same_bits(a[k], b[k])) continue;
+        EXPECT_LE(std::abs(a[k] - b[k]), tolerance * (1 + std::abs(b[k])))
+            << a[k] << " " << b[k] << " at " << k << " of " << with->text("chosen_sums");
+      }
+    }
+  }
+  return with->text("chosen_sums");
+}
+
+Array distances(const Array& centres, const Array& points) {
+  return sum(square(centres), 1) - 2 * matmul(points, centres.T());
+}
+/// Of the distances of points to the nearest of some centres.
+Arrays gradient(std::span<const Array> x) {
+  const auto cost = [&](const Array& c) { return sum(x[2] * min(distances(c, x[1]), 1)); };
+  return {grad(cost)(x[0])};
+}
+Arrays points(DType dtype, std::int64_t n, std::int64_t k, std::int64_t d) {
+  return {uniform({k, d}, dtype, -1, 1, 3), uniform({n, d}, dtype, -1, 1, 4),
+          uniform({n}, dtype, -1, 1, 5)};
+}
+
+TEST(ChosenSums, AddWhatIsNearest) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const auto& [n, k, d] :
+         {std::tuple{300, 30, 8}, {1000, 33, 5}, {500, 100, 1}, {20'000, 40, 6}}) {
+      const double tolerance = dtype == DType::f64 ? 1e-12 : 3e-5;
+      EXPECT_THAT(check_sums(gradient, points(dtype, n, k, d), tolerance), HasSubstr("scatter_add"))
+          << n;
+    }
+  }
+}
+
+TEST(ChosenSums, OfLargestElementsOfRowsAndColumnsAndOfWeightsOfUnits) {
+  for (const int axis : {0, 1}) {
+    const Program f = [&](std::span<const Array> x) {
+      const auto loss = [&](const Array& w, const Array& b) {
+        const Array y = matmul(x[0], w) + b;
+        return sum(x[1] * (axis == 1 ? max(y, 1) : max(y.T(), 0)));
+      };
+      const auto [dw, db] = grad<0, 1>(loss)(x[2], x[3]);
+      return Arrays{dw, db};
+    };
+    const std::string program =
+        check_sums(f, {uniform({700, 9}, DType::f64, -1, 1, 2), uniform({700}, DType::f64),
+                       uniform({9, 41}, DType::f64, -1, 1, 6), uniform({41}, DType::f64)});
+    EXPECT_THAT(program, HasSubstr("scatter_add")) << axis;
+  }
+}
+
+TEST(ChosenSums, MayBeAddedToEachOther) {
+  const Program f = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w) {
+      return sum(max(matmul(x[0], w) + matmul(x[1], w), 1));
+    };
+    return Arrays{grad(loss)(x[2])};
+  };
+  const Array w = uniform({9, 41}, DType::f64, -1, 1, 6);
+  EXPECT_THAT(check_sums(f, {uniform({700, 9}, DType::f64), uniform({700, 9}, DType::f64), w}),
+              HasSubstr("scatter_add"));
+}
+
+// Equal extremes share their weight.
+TEST(ChosenSums, OfSeveralExtremesAreAsBefore) {
+  const Arrays whole = {lax::round(uniform({40, 4}, DType::f64, -2, 2, 3)),
+                        lax::round(uniform({600, 4}, DType::f64, -2, 2, 4)),
+                        uniform({600}, DType::f64, -1, 1, 5)};
+  EXPECT_THAT(check_sums(gradient, whole), HasSubstr("cond"));
+  Arrays one = points(DType::f64, 600, 40, 4);
+  one[0] = one[0].at(7).set(one[0](8));
+  check_sums(gradient, one);
+}
+
+TEST(ChosenSums, OfNumbersThatAreNotFiniteAreAsBefore) {
+  for (const double x : {kInf, -kInf, std::numeric_limits<double>::quiet_NaN()}) {
+    for (const std::size_t operand : {0, 1, 2}) {
+      Arrays in = points(DType::f64, 600, 40, 4);
+      in[operand] = operand == 2 ? in[2].at(9).set(x) : in[operand].at(9, 2).set(x);
+      check_sums(gradient, in);
+    }
+  }
+}
+
+TEST(ChosenSums, InLoopsAddToWhatTheyCarry) {
+  const Program f = [](std::span<const Array> x) {
+    const auto step = [&](const Array&, const Array& c) {
+      return c + .001 * grad([&](const Array& y) { return sum(min(distances(y, x[1]), 1)); })(c);
+    };
+    return Arrays{fori_loop(0, 3, step, x[0])};
+  };
+  EXPECT_THAT(check_sums(f, points(DType::f64, 400, 64, 4)), HasSubstr("scatter_add"));
+}
+
+/// 1 where an element is the least of its row.
+Array nearest(const Array& y) {
+  const Array least = expand_dims(min(y, 1), 1);
+  return lax::convert_element_type(lax::eq(y, broadcast_to(least, y.shape())), y.dtype());
+}
+
+TEST(ChosenSums, LeaveMasksThatOthersRead) {
+  const Arrays in = points(DType::f64, 600, 40, 4);
+  const auto of = [&](const std::function<Arrays(const Array& y, const Array& points)>& f) {
+    return check_sums([&](std::span<const Array> x) { return f(distances(x[0], x[1]), x[1]); }, in);
+  };
+  EXPECT_THAT(of([](auto& y, auto& p) { return Arrays{matmul(nearest(y).T(), p)}; }),
+              HasSubstr("cond"));
+  EXPECT_THAT(of([](auto& y, auto& p) { return Arrays{matmul(nearest(y).T(), p), nearest(y)}; }),
+              Not(HasSubstr("cond")));
+  EXPECT_THAT(of([](auto& y, auto& p) { return Arrays{matmul((nearest(y) * y).T(), p)}; }),
+              Not(HasSubstr("cond")));
+  EXPECT_THAT(check_sums(gradient, points(DType::f64, 600, 10, 4)), Not(HasSubstr("cond")));
+}
+
+// Blocks of rows run side by side, each with its branch, and its sums stay where they are.
+TEST(ChosenSums, RunInChunks) {
+  const Compiled executable = compile(stage(gradient, points(DType::f64, 20'000, 100, 8)));
+  EXPECT_THAT(executable->text("plan"), HasSubstr("in chunks"));
+  EXPECT_THAT(executable->text("plan"), HasSubstr("branch"));
+  EXPECT_THAT(executable->text("plan"), Not(HasSubstr("carry")));
+}
+
+}  // namespace
+}  // namespace telamon::testing
