@@ -3,6 +3,7 @@
 #include <regex>
 #include <set>
 
+#include "runtime/target_isa.hpp"
 #include "support.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
@@ -118,6 +119,43 @@ TEST(CompiledReduction, LargeFoldsOverDimensionsOfOneElementAreRight) {
           },
           {uniform(shape, DType::f64)}, -1, 1e9);
     }
+  }
+}
+
+// Vectors are compared as numbers, and NaNs found by their bits: of either sign, in any lane and vector, in what is left
+// over and in parts of a long row.
+TEST(CompiledReduction, ExtremesOfRowsThatHaveNaNs) {
+  const Program f = [](std::span<const Array> x) {
+    const Shape last{x[0].ndim() - 1};
+    return Arrays{lax::reduce_max(x[0], last), lax::reduce_min(x[0], last),
+                  lax::reduce_sum(lax::abs(x[0]), last)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {33, 64, 100, 131, 1000}) {
+      // One row for each place of a NaN, and two without, one of them with an infinity.
+      std::vector<double> x;
+      for (std::int64_t row = 0; row < n + 2; ++row) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double number = static_cast<double>((i * 37 + row * 11) % 23 - 11);
+          x.push_back(i == row             ? std::copysign(std::nan(""), i % 2 == 0 ? 1 : -1)
+                      : row == n && i == 5 ? HUGE_VAL
+                                           : number);
+        }
+      }
+      const Array rows = lax::convert_element_type(Array(x, {n + 2, n}), dtype);
+      const std::string ir = check(f, {rows}, 1, 64)->text("ir");
+      if (dtype == DType::f32 && n == 1000 && runtime::target_isa() != runtime::Isa::generic)
+        EXPECT_NE(ir.find("llvm.umax"), std::string::npos) << ir;
+      check(
+          [&](std::span<const Array> v) {
+            return Arrays{lax::reduce_max(lax::neg(v[0]), {1}), lax::reduce_min(v[0], {0, 1})};
+          },
+          {rows});
+    }
+    std::vector<double> row(1 << 20, -1);
+    row[777'777] = std::nan("");
+    check([](std::span<const Array> v) { return Arrays{lax::reduce_max(v[0], {0})}; },
+          {lax::convert_element_type(Array(row, {1 << 20}), dtype)});
   }
 }
 

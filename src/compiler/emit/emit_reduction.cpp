@@ -216,6 +216,10 @@ Scalar ReductionEmitter::better(int e, Scalar x, Scalar best) {
 }
 
 Scalar ReductionEmitter::combine_values(int e, Scalar a, Scalar b) {
+  if (nans_apart_ && one_of(eqn(e), {&reduce_min_p, &reduce_max_p})) {
+    const Compare replaces = eqn(e).primitive == &reduce_min_p ? Compare::lt : Compare::gt;
+    return gen_.select(gen_.compare(replaces, a, b), a, b);
+  }
   if (!finds_place(eqn(e))) return rule(e).combine(gen_, eqn(e).params, a, b);
   return eqn(e).primitive == &argmax_p ? gen_.max(a, b) : gen_.min(a, b);
 }
@@ -367,6 +371,7 @@ void ReductionEmitter::accumulate(Scalars& acc, std::size_t first, bool mask) {
     Scalar& to = acc[first + s];
     if (!finds_place(eqn(e))) {
       to = combine_values(e, to, x);
+      if (nans_apart_ && is_extreme(s)) seen_[s].push_back(x);
       continue;
     }
     const Scalar replaces = better(e, x, to);

@@ -135,6 +135,11 @@ class ReductionEmitter {
   Scalars row_rest();
   // Accumulators, then lanes, folded together.
   Scalars across(Scalars acc);
+  // Extremes of numbers, with NaNs kept apart: the most that the bits of any were in each lane come after the accumulators,
+  // for each slot.
+  bool is_extreme(std::size_t slot) const;
+  bool keeps_nans_apart() const;
+  void note_nans(Scalars& acc);
   // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
   Scalars lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc,
                      std::optional<std::pair<std::int64_t, std::int64_t>> bases = {});
@@ -189,6 +194,8 @@ class ReductionEmitter {
   std::vector<std::size_t> folded_, kept_;
   Index index_;
   std::vector<std::int64_t> seams_;  // along the lanes
+  bool nans_apart_ = false;          // of the row at hand
+  std::vector<Scalars> seen_;        // of each slot: what has not been asked for NaNs
   std::optional<Scalar> trip_;       // of a loop over vectors that finds places: where it begins
   std::optional<FoldParts> split_;
   std::optional<Scalar> part_;  // at hand

@@ -1,10 +1,26 @@
 // Folds along the last dimension: lanes run along the rows, or over as many rows as there are lanes.
+#include <limits>
+
 #include "compiler/emit/emit_reduction.hpp"
 #include "runtime/target_isa.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
+namespace {
+
+// Of numbers whose bits are looked at.
+DType bits_of(DType type) { return type == DType::f64 ? DType::u64 : DType::u32; }
+std::int64_t twice_infinity(DType type) {
+  return type == DType::f64 ? static_cast<std::int64_t>(0xFFE0'0000'0000'0000) : 0xFF00'0000;
+}
+bool has_maximum_of(DType type) {
+  return type == DType::f32 ? runtime::target_isa() != runtime::Isa::generic
+                            : runtime::target_isa() == runtime::Isa::avx512;
+}
+
+}  // namespace
 
 // Rows of a few vectors: folding the lanes of each would cost more than the sums.
 bool ReductionEmitter::short_rows(const std::vector<std::size_t>& outer) const {
@@ -85,10 +101,59 @@ void ReductionEmitter::row() {
   around.pop_back();
   gen_.set_lanes(lanes_, lanes_);
   const Scalar blocks = gen_.index(whole_blocks());
-  finish(across(fold_nest(around, 0, identities(copies()), [&](Scalars a) {
+  Scalars acc = identities(copies());
+  nans_apart_ = keeps_nans_apart();
+  if (nans_apart_) {
+    seen_.resize(count());
+    for (const Slot& slot : slots_)
+      acc.push_back(gen_.splat(gen_.constant_int(bits_of(slot.dtype), 0)));
+  }
+  acc = across(fold_nest(around, 0, std::move(acc), [&](Scalars a) {
     if (is_split(inner)) return seamed_lanes(inner, from_, to_, copies(), std::move(a));
     return rest_of_row(seamed_lanes(inner, gen_.index(0), blocks, copies(), std::move(a)));
-  })));
+  }));
+  nans_apart_ = false;
+  finish(acc);
+}
+
+bool ReductionEmitter::is_extreme(std::size_t slot) const {
+  const DType type = slots_[slot].dtype;
+  return (type == DType::f32 || type == DType::f64) &&
+         one_of(eqn(slots_[slot].e), {&reduce_min_p, &reduce_max_p});
+}
+
+// To let each NaN replace what was there takes three instructions, each of which waits for the one before. Apart, they are
+// the numbers whose bits but for the sign are more than those of infinity: an addition and a maximum of integers. Minima of
+// rows of 100 f64 take 0.75 of the time (Zen 5).
+bool ReductionEmitter::keeps_nans_apart() const {
+  if (copies() == 1) return false;
+  bool any = false;
+  for (std::size_t s = 0; s < count(); ++s) {
+    if (finds_place(eqn(slots_[s].e))) return false;
+    if (!is_extreme(s)) continue;
+    if (!has_maximum_of(slots_[s].dtype)) return false;
+    any = true;
+  }
+  return any;
+}
+
+void ReductionEmitter::note_nans(Scalars& acc) {
+  for (std::size_t s = 0; s < seen_.size(); ++s) {
+    Scalars& all = seen_[s];
+    if (all.empty()) continue;
+    for (Scalar& x : all) {
+      x = gen_.bitcast(x, bits_of(slots_[s].dtype));
+      x = gen_.add(x, x);
+    }
+    // In pairs: what is carried waits once for each trip.
+    for (; all.size() > 1; all.resize(all.size() / 2)) {
+      for (std::size_t i = 0; i < all.size() / 2; ++i)
+        all[i] = gen_.max(all[2 * i], all[2 * i + 1]);
+    }
+    Scalar& most = acc[acc.size() - count() + s];
+    most = gen_.max(most, all[0]);
+    all.clear();
+  }
 }
 
 std::optional<DType> ReductionEmitter::widest_place() const {
@@ -114,6 +179,7 @@ Scalars ReductionEmitter::rest_of_row(Scalars a) {
     index_[inner] = gen_.lane_index(gen_.index(whole));
     accumulate(a, 0, true);
     gen_.set_lanes(lanes_, lanes_);
+    note_nans(a);
   }
   return a;
 }
@@ -136,7 +202,17 @@ int ReductionEmitter::copies() const {
 
 // Accumulators, then lanes, folded together.
 Scalars ReductionEmitter::across(Scalars acc) {
-  const Scalars out = fold_lanes(acc);
+  const auto rest = acc.end() - static_cast<std::ptrdiff_t>(nans_apart_ ? count() : 0);
+  const Scalars most(rest, acc.end());
+  acc.erase(rest, acc.end());
+  Scalars out = fold_lanes(acc);
+  for (std::size_t s = 0; s < most.size(); ++s) {
+    if (!is_extreme(s)) continue;
+    const Scalar infinity =
+                     gen_.constant_int(bits_of(slots_[s].dtype), twice_infinity(slots_[s].dtype)),
+                 nan = gen_.constant(slots_[s].dtype, std::numeric_limits<double>::quiet_NaN());
+    out[s] = gen_.select(gen_.any_lane(gen_.compare(Compare::gt, most[s], infinity)), nan, out[s]);
+  }
   gen_.set_lanes(1, 1);
   return out;
 }
@@ -165,6 +241,7 @@ Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, 
           gen_.lane_index(bases ? gen_.within(first, bases->first, bases->second) : first);
       accumulate(a, static_cast<std::size_t>(c) * count(), false);
     }
+    note_nans(a);
     if (tells_trips) a.back() = gen_.add(*trip_, gen_.constant_int(*type, step));
     trip_ = {};
     return a;
@@ -193,6 +270,7 @@ Scalars ReductionEmitter::seamed_lanes(std::size_t inner, Scalar from, Scalar to
     if (known && length == lanes_) {  // no loop: the places of its elements are constants
       index_[inner] = gen_.lane_index(low);
       accumulate(acc, 0, false);
+      note_nans(acc);
       continue;
     }
     if (copies > 1 && length >= step) {
