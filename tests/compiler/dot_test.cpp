@@ -167,6 +167,12 @@ TEST(CompiledDot, LoopsDoWhatTheyAreFastFor) {
   EXPECT_EQ(library_calls(32, 32, 32, true), 0);
   EXPECT_EQ(library_calls(64, 64, 64, true), 1);
   EXPECT_EQ(library_calls(2, 300, 300, false), 1);
+  // Of up to 16 terms, more: to pack them would be most of the work.
+  for (const bool transposed : {false, true}) {
+    EXPECT_EQ(library_calls(400, 16, 60, transposed), 0);
+    EXPECT_EQ(library_calls(400, 16, 70, transposed), 1);
+    EXPECT_EQ(library_calls(400, 17, 50, transposed), 1);
+  }
 }
 
 TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {

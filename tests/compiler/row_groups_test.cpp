@@ -81,6 +81,22 @@ TEST(RowGroups, TakeWeightsOfLongRows) {
   }
 }
 
+// A call as a whole, loops in blocks, and the same bits: of few terms, which are added in order.
+TEST(RowGroups, TakeProductsOfFewTerms) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& [n, k, d] : {std::tuple{4000, 100, 4}, {5000, 64, 3}}) {
+      const std::string plan = same_either_way(
+          [](std::span<const Array> x) {
+            return Arrays{lax::reduce_min(product(x[0], lax::transpose(x[1], {1, 0})), {1})};
+          },
+          {numbers({n, d}, dtype), numbers({k, d}, dtype)});
+      EXPECT_THAT(plan, HasSubstr(" trips ")) << plan;
+      EXPECT_THAT(plan, HasSubstr("kernel dot")) << plan;
+      EXPECT_THAT(plan, Not(HasSubstr("call matmul"))) << plan;
+    }
+  }
+}
+
 double largest(const Array& x) {
   return max(abs(lax::convert_element_type(x, DType::f64))).item<double>();
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compiler/passes/numbers.hpp"
+#include "compiler/plan/dot.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -202,9 +203,10 @@ class RowLoops {
       std::vector<Aval> avals;
       for (const Var v : eqn(e).outputs)
         avals.push_back(by_rows && !sums ? small(v) : jaxpr_.aval(v));
-      const auto results = b.add_eqn(*eqn(e).primitive,
-                                     by_rows ? RowRules::with_rows(eqn(e), g.block) : eqn(e).params,
-                                     std::move(inputs), avals, Effect::none, eqn(e).where);
+      Params params = by_rows ? RowRules::with_rows(eqn(e), g.block) : eqn(e).params;
+      if (eqn(e).primitive == &dot_general_p) lay_by_rows(b, params, inputs, avals[0].dtype);
+      const auto results = b.add_eqn(*eqn(e).primitive, std::move(params), std::move(inputs), avals,
+                                     Effect::none, eqn(e).where);
       for (std::size_t i = 0; i < results.size(); ++i)
         made.emplace(eqn(e).outputs[i], Atom::var(results[i]));
     };
@@ -216,6 +218,22 @@ class RowLoops {
     }
     for (const Var v : g.outputs) outs.push_back(block.at(v));
     return b.build(std::move(outs)).jaxpr;
+  }
+
+  // What a call takes as it is may be small enough for loops, block by block: these want the right operand by rows.
+  static void lay_by_rows(JaxprBuilder& b, Params& params, Atoms& inputs, DType out) {
+    auto p = params.as<DotGeneralParams>();
+    DotDimensionNumbers& dn = p.dimension_numbers;
+    const Aval rhs = b.aval(inputs[1]);
+    const auto product = matrix_product(b.aval(inputs[0]), rhs, p);
+    if (rhs.ndim() != 2 || !(dn.rhs_contracting == Shape{1}) || !product ||
+        !wants_transpose(*product, out))
+      return;
+    const Aval by_rows = rhs.with_shape({rhs.shape[1], rhs.shape[0]});
+    inputs[1] = Atom::var(
+        b.add_eqn1(transpose_p, Params::of(TransposeParams{{1, 0}}), {inputs[1]}, by_rows));
+    dn.rhs_contracting = {0};
+    params = Params::of(std::move(p));
   }
 
   const Jaxpr& jaxpr_;

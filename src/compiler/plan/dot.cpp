@@ -99,8 +99,9 @@ bool wants_transpose(const MatrixProduct& p, DType out) {
   constexpr std::int64_t kLeastColumns = 8, kShort = 16, kBytesOfRow = 32;
   const std::int64_t least_rows = p.k <= kShort ? 4 : 6;
   const std::int64_t bytes = p.k * static_cast<std::int64_t>(size_of(out));
-  const bool is_call =
-      (out == DType::f32 || out == DType::f64) && p.work_of_one() >= kLeastLargeProduct;
+  const bool is_call = (out == DType::f32 || out == DType::f64) &&
+                       p.work_of_one() >= kLeastLargeProduct &&
+                       (p.k > kFewTerms || p.work_of_one() > kMostOfFewTerms);
   return dot_lanes(p) == DotLanes::contraction && p.m >= least_rows && p.n >= kLeastColumns &&
          bytes / kBytesOfRow < p.m && !is_call;
 }
@@ -118,11 +119,12 @@ std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   // it begins with: measured with AVX-512 on Zen 5, 64^3 takes 0.93 of the time, 63^3 0.82, and a few rows or columns
   // 0.5 to 0.9. It still is at 100^3 (0.95), but a tile is more code to be generated than a call. One or two rows take
   // all of b once, which is to be read row by row, and scattered columns are packed: there the call pays from about
-  // 48^3 on.
+  // 48^3 on. Of up to 16 terms, with one thread, the call takes 1 to 2 times as long as loops up to a million multiplications.
   const bool in_tiles = dot_lanes(*p) == DotLanes::columns && p->rhs.column == 1 && p->m > 2;
-  return p->work_of_one() > (in_tiles ? kernels::kMostInLoops : kLeastLargeProduct - 1)
-             ? p
-             : std::nullopt;
+  const std::int64_t most = !in_tiles           ? kLeastLargeProduct - 1
+                            : p->k <= kFewTerms ? kMostOfFewTerms
+                                                : kernels::kMostInLoops;
+  return p->work_of_one() > most ? p : std::nullopt;
 }
 
 HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
