@@ -113,6 +113,26 @@ int wrong_failures(const char* name, const std::function<void()>& f) {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// Results are of the allocator's lists, and a call of up to 16 arrays needs nothing else.
+TEST(LackOfMemory, IsNothingToCachedCallsThatFindAllTheyNeed) {
+  const Array x(2.0f), v{1.0f, 2.0f, 3.0f},
+      m{{1.0f, 0.5f, 0.0f}, {0.0f, 1.0f, 0.0f}, {0.0f, 0.0f, 1.0f}};
+  const Model model{{m, m}, v};
+  const auto scalar = jit([](const Array& a) { return sin(a) * a; });
+  const auto nested = jit(loss);
+  const auto sixteen = jit([](const Arrays& all) { return all[0] + all[15]; });
+  const Arrays arguments(16, v);
+  const std::map<std::string, std::function<void()>> calls{
+      {"scalar", [&] { static_cast<void>(scalar(x)); }},
+      {"nested", [&] { static_cast<void>(nested(model, v)); }},
+      {"sixteen", [&] { static_cast<void>(sixteen(arguments)); }},
+  };
+  for (const auto& [name, call] : calls) {
+    for (int i = 0; i < 3; ++i) call();
+    EXPECT_EQ(failure(call, 0, 1), "") << name;
+  }
+}
+
 TEST(LackOfMemory, IsNamedByWhatRanOutOfIt) {
   const Model model{{ones({3, 3}), ones({3, 3})}, ones({3})};
   const Array x = ones({3});
