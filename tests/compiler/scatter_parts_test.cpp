@@ -102,7 +102,8 @@ TEST(ScatterParts, AreThereWhereTheyCostLittle) {
   };
   EXPECT_EQ(rows(10'000, 4), 10'000);              // too few updates
   EXPECT_EQ(rows(1'000'000, 200'000), 1'000'000);  // too many results
-  EXPECT_EQ(rows(1'000'000, 65'536), 500'000);
+  EXPECT_EQ(rows(1'000'000, 90'000), 1'000'000);
+  EXPECT_EQ(rows(1'000'000, 82'000), 500'000);
   EXPECT_EQ(rows(1'000'000, 16'384), 250'000);
   EXPECT_EQ(rows(1'000'000, 256), 20'000);
   // Windows of a cache line, which threads share in another way, and index vectors of a batch.
@@ -117,6 +118,12 @@ TEST(ScatterParts, AreThereWhereTheyCostLittle) {
   };
   EXPECT_EQ(of_windows(16), kMany);
   EXPECT_LT(of_windows(3), kMany);
+  const auto times_13 = [&](std::int64_t width) {
+    return runtime::rows_of_part(windows, {{10'000, width}, DType::f32, false}, {130'000, 1},
+                                 {130'000, width});
+  };
+  EXPECT_EQ(times_13(4), 65'000);
+  EXPECT_EQ(times_13(5), 130'000);
 }
 
 TEST(ScatterParts, OfEveryDtypeAndModeAreTheSameInAnyWay) {
