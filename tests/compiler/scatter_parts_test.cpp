@@ -205,6 +205,15 @@ TEST(ScatterParts, OfPlacesThatAreComputed) {
       {uniform({100}, DType::f32), uniform({kMany}, DType::f32, 0, 100)});
 }
 
+// To find places of two indices takes many steps, but less time than to add there: threads share the parts.
+TEST(ScatterParts, OfPlacesInTwoDimensionsAreSharedByThreads) {
+  const std::string plan = same_in_any_way(
+      [](std::span<const Array> a) { return Arrays{a[0].at(a[1], a[2]).add(a[3])}; },
+      {uniform({50, 40}, DType::f32), places({kMany}, -60, 60), places({kMany}, -50, 50),
+       uniform({kMany}, DType::f32)});
+  EXPECT_THAT(plan, HasSubstr("in chunks of"));
+}
+
 TEST(ScatterParts, OfSmallWindowsAndSeveralIndexDimensions) {
   const ScatterParams windows{
       {.update_window_dims = {1}, .inserted_window_dims = {0}, .scatter_dims_to_operand_dims = {0}},

@@ -241,10 +241,11 @@ class RegionPlanner {
       return;
     const std::optional<TripWork> work = work_of(*plan, plan->steps);
     if (!work) return;
-    // What threads share by themselves they share better than few trips, or long ones; updates, which they do not, are
+    // What threads share by themselves they share better than few trips, or long ones, unless a third is left to one of
+    // them: places of two indices take as many steps as are counted for sums there. Updates, which threads do not share, are
     // worth larger pieces of memory, of which as many are ever touched as there are threads.
     const bool alone = work->alone;
-    if (loop.trips < kLeastTrips && (!alone || work->shared > work->cost / 2)) return;
+    if (loop.trips < kLeastTrips && (!alone || work->shared > work->cost / 3 * 2)) return;
     if (!alone && work->cost > 64 * kParallelCost) return;
     const std::int64_t memory = 1 + memory_of(*plan);
     if (memory > (work->updates ? kAll : kMemory)) return;
