@@ -23,6 +23,12 @@ using V32 = RegisterOf<std::uint32_t>;
 using V64 = RegisterOf<std::uint64_t>;
 
 /// a, b = min(a, b), max(a, b)
+template <class V>
+TELAMON_INLINE void order(V& a, V& b) {
+  const V x = a, y = b;
+  a = x < y ? x : y;
+  b = x < y ? y : x;
+}
 #if defined(TELAMON_ISA_AVX512)
 TELAMON_INLINE void order(V32& a, V32& b) {
   const __m512i x = (__m512i)a, y = (__m512i)b;
@@ -34,20 +40,12 @@ TELAMON_INLINE void order(V64& a, V64& b) {
   a = (V64)_mm512_maskz_min_epu64(0xff, x, y);
   b = (V64)_mm512_maskz_max_epu64(0xff, x, y);
 }
-#else
-template <class V>
-TELAMON_INLINE void order(V& a, V& b) {
-  const V x = a, y = b;
-  a = x < y ? x : y;
-  b = x < y ? y : x;
-}
-#if defined(TELAMON_ISA_AVX2)
+#elif defined(TELAMON_ISA_AVX2)
 TELAMON_INLINE void order(V32& a, V32& b) {
   const __m256i x = (__m256i)a, y = (__m256i)b;
   a = (V32)_mm256_min_epu32(x, y);
   b = (V32)_mm256_max_epu32(x, y);
 }
-#endif
 #endif
 
 // ---- The network: rows of a tile are registers, each lane is a piece of its own ---------------------
@@ -118,14 +116,15 @@ TELAMON_INLINE void two_steps(V* r, int rows, int d) {
 /// The first step of merging blocks of k / 2 rows: row i with its mirror image in the block of k.
 template <class V>
 TELAMON_INLINE void mirror(V* r, int rows, int k) {
-  for (int base = 0; base < rows; base += k) {
-    for (int i = 0; i < k / 2; ++i) order(r[base + i], r[base + k - 1 - i]);
+  for (int base = 0; base + k / 2 < rows; base += k) {
+    const int beyond = base + k > rows ? base + k - rows : 0;
+    for (int i = beyond; i < k / 2; ++i) order(r[base + i], r[base + k - 1 - i]);
   }
 }
 /// The same together with the next step, of distance k / 4.
 template <class V>
 TELAMON_INLINE void mirror_and_step(V* r, int rows, int k) {
-  for (int base = 0; base < rows; base += k) {
+  for (int base = 0; base + k / 2 < rows; base += k) {
     V *low = r + base, *high = r + base + k - 1;
     for (int i = 0; i < k / 4; ++i) {
       V w = low[i], x = low[i + k / 4], y = high[-i - k / 4], z = high[-i];
@@ -141,11 +140,12 @@ TELAMON_INLINE void mirror_and_step(V* r, int rows, int k) {
   }
 }
 
-/// Sorts every lane of a tile; rows: a power of two, at least 16.
+/// Sorts every lane of a tile; rows: a multiple of 16. Behind these, up to the next power of two, there are rows of the
+/// last of all keys: these stay where they are, so that steps that only meet them are left out.
 template <class V>
 void sort_tile(V* r, int rows) {
   for (int i = 0; i < rows; i += 16) sort_sixteen(r + i);
-  for (int k = 32; k <= rows; k *= 2) {
+  for (int k = 32; k < 2 * rows; k *= 2) {
     int d = k / 2;  // the distance that is next
     int steps = 0;  // left before the last four
     for (int left = k; left > 16; left /= 2) ++steps;
@@ -184,10 +184,36 @@ class Turn {
   T if_clear_, either_;
 };
 
+/// The first n keys of a register, 0 < n < kLanes<T>; the others are the last of all keys.
+template <class T>
+TELAMON_INLINE RegisterOf<T> load_first(const T* from, std::int64_t n) {
+  RegisterOf<T> x = RegisterOf<T>{} - 1;
+#if defined(TELAMON_ISA_AVX512)
+  const unsigned lanes = (1u << n) - 1;
+  if constexpr (sizeof(T) == 4)
+    x = (RegisterOf<T>)_mm512_mask_loadu_epi32((__m512i)x, static_cast<__mmask16>(lanes), from);
+  else x = (RegisterOf<T>)_mm512_mask_loadu_epi64((__m512i)x, static_cast<__mmask8>(lanes), from);
+#else
+  for (std::int64_t i = 0; i < n; ++i) x[i] = from[i];
+#endif
+  return x;
+}
+template <class T>
+TELAMON_INLINE void store_first(T* to, const RegisterOf<T>& x, std::int64_t n) {
+#if defined(TELAMON_ISA_AVX512)
+  const unsigned lanes = (1u << n) - 1;
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(lanes), (__m512i)x);
+  else _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(lanes), (__m512i)x);
+#else
+  for (std::int64_t i = 0; i < n; ++i) to[i] = x[i];
+#endif
+}
+
 /// Up to one piece for each lane. What a piece lacks is filled up with the last of all keys.
 template <class T>
 struct Pieces {
-  explicit Pieces(void* room, const kernels::KeyBits& turned)
+  Pieces(void* room, const kernels::KeyBits& turned)
       : tile(static_cast<RegisterOf<T>*>(room)), turn(turned) {}
 
   const T* from[kLanes<T>];
@@ -203,30 +229,34 @@ struct Pieces {
     size[count] = n;
     if (++count == kLanes<T>) sort();
   }
+  void move_to(Pieces& others) {
+    for (int j = 0; j < count; ++j) others.add(from[j], size[j], to[j]);
+    count = 0;
+  }
 
   void sort() {
+    if (count == 0) return;
     constexpr int kN = kLanes<T>;
     std::int64_t longest = 0;
     for (int j = 0; j < count; ++j) longest = size[j] > longest ? size[j] : longest;
-    int rows = 16;
-    while (rows < longest) rows *= 2;
+    const int rows = static_cast<int>((longest + 15) / 16 * 16);
     for (int r = 0; r < rows; r += kN) {
       RegisterOf<T> x[kN];
       for (int j = 0; j < kN; ++j) x[j] = j < count ? piece(j, r) : filler();
       transpose(x);
       for (int j = 0; j < kN; ++j) tile[r + j] = x[j];
     }
+    int whole = 16;
+    while (whole < rows) whole *= 2;
+    for (int r = rows; r < whole; ++r) tile[r] = filler();
     sort_tile(tile, rows);
     for (int r = 0; r < longest; r += kN) {
       RegisterOf<T> x[kN];
       for (int j = 0; j < kN; ++j) x[j] = turn(tile[r + j]);
       transpose(x);
       for (int j = 0; j < count; ++j) {
-        if (r + kN <= size[j]) {
-          store<T>(to[j] + r, x[j]);
-        } else {
-          for (int i = 0; r + i < size[j]; ++i) to[j][r + i] = x[j][i];
-        }
+        if (r + kN <= size[j]) store<T>(to[j] + r, x[j]);
+        else if (r < size[j]) store_first<T>(to[j] + r, x[j], size[j] - r);
       }
     }
     count = 0;
@@ -236,10 +266,33 @@ struct Pieces {
   static TELAMON_INLINE RegisterOf<T> filler() { return RegisterOf<T>{} - 1; }
   TELAMON_INLINE RegisterOf<T> piece(int j, int r) const {
     if (r + kLanes<T> <= size[j]) return load<T>(from[j] + r);
-    RegisterOf<T> x = filler();
-    for (int i = 0; r + i < size[j]; ++i) x[i] = from[j][r + i];
-    return x;
+    return r < size[j] ? load_first<T>(from[j] + r, size[j] - r) : filler();
   }
+};
+
+/// Short and long pieces apart, since a tile has as many rows as its longest piece.
+template <class T>
+class PiecesBySize {
+ public:
+  PiecesBySize(void* room, const kernels::KeyBits& turned)
+      : short_(room, turned), long_(room, turned) {}
+
+  const Turn<T>& turn() const { return long_.turn; }
+  /// A run that is not cut, as others beside it are not.
+  void add_run(const SortRun& run) {
+    long_.add(static_cast<const T*>(run.keys), run.n, static_cast<T*>(run.out));
+  }
+  /// Of at most `longest` keys.
+  void add(const T* keys, std::int64_t n, T* out, std::int64_t longest) {
+    (n <= longest / 4 * 3 ? short_ : long_).add(keys, n, out);
+  }
+  void finish() {
+    short_.move_to(long_);
+    long_.sort();
+  }
+
+ private:
+  Pieces<T> short_, long_;
 };
 
 // ---- Quicksort ----------------------------------------------------------------------------------
@@ -288,30 +341,41 @@ std::int64_t partition(T* keys, std::int64_t n, T pivot, T* low) {
   return below;
 }
 
-template <class T>
-TELAMON_INLINE void order_two(T& a, T& b) {
-  const T x = a, y = b;
-  a = x < y ? x : y;
-  b = x < y ? y : x;
-}
-/// The median of nine keys `step` apart (Devillard 1998).
-template <class T>
-TELAMON_INLINE T median_of_nine(const T* keys, std::int64_t step) {
+/// x[4] becomes the median of nine keys, or of nine in each lane (Devillard 1998).
+template <class V>
+TELAMON_INLINE void order_median(V* x) {
   constexpr unsigned char kPairs[19][2] = {{1, 2}, {4, 5}, {7, 8}, {0, 1}, {3, 4}, {6, 7}, {1, 2},
                                            {4, 5}, {7, 8}, {0, 3}, {5, 8}, {4, 7}, {3, 6}, {1, 4},
                                            {2, 5}, {4, 7}, {4, 2}, {6, 4}, {4, 2}};
-  T x[9];
-  for (int i = 0; i < 9; ++i) x[i] = keys[i * step];
 #pragma GCC unroll 19
-  for (int i = 0; i < 19; ++i) order_two(x[kPairs[i][0]], x[kPairs[i][1]]);
-  return x[4];
+  for (int i = 0; i < 19; ++i) order(x[kPairs[i][0]], x[kPairs[i][1]]);
 }
+constexpr std::int64_t kSampled = 16;  // neighbours: lanes of one register or more
+/// Of nine times kSampled keys, `step` apart, the medians of those at the same place.
+template <class T>
+TELAMON_INLINE void put_medians(const T* keys, std::int64_t step, T* medians) {
+  for (std::int64_t k = 0; k < kSampled; k += kLanes<T>) {
+    RegisterOf<T> x[9];
+    for (int i = 0; i < 9; ++i) x[i] = load<T>(keys + i * step + k);
+    order_median(x);
+    store<T>(medians + k, x[4]);
+  }
+}
+/// Of at least kSampled keys.
 template <class T>
 T sampled_median(const T* keys, std::int64_t n) {
-  if (n < 8192) return median_of_nine(keys + n / 18, n / 9);
-  T medians[9];
-  for (int i = 0; i < 9; ++i) medians[i] = median_of_nine(keys + n / 9 * i + n / 162, n / 81);
-  return median_of_nine(medians, 1);
+  constexpr std::int64_t kFew = 256, kMany = 65536;
+  T medians[9 * kSampled];
+  const std::int64_t groups = n < kMany ? 1 : 9, each = n / groups, step = (each - kSampled) / 8;
+  if (n < kFew) {
+    for (std::int64_t i = 0; i < 9; ++i) medians[i] = keys[i * step];
+  } else {
+    for (std::int64_t g = 0; g < groups; ++g)
+      put_medians(keys + g * each, step, medians + g * kSampled);
+    if (groups > 1) put_medians(medians, kSampled, medians);
+  }
+  order_median(medians);
+  return medians[4];
 }
 /// The middle of the range of the keys: halves whatever is there in as many steps as a key has bits.
 template <class T>
@@ -327,7 +391,8 @@ T middle(const T* keys, std::int64_t n) {
 /// Cuts a run into pieces of at most `shortest` keys, in ascending order. Left parts move to the scratch
 /// memory, right parts stay: each then has as much of the other memory for its own scratch.
 template <class T>
-void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
+void quicksort(const SortRun& run, std::int64_t shortest, PiecesBySize<T>& pieces) {
+  if (run.n <= shortest) return pieces.add_run(run);
   struct Part {
     T *keys, *scratch;
     std::int64_t n;
@@ -342,7 +407,7 @@ void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
   while (count > 0) {
     const Part part = waiting[--count];
     if (part.n <= shortest) {
-      if (part.n > 0) pieces.add(part.keys, part.n, out);
+      if (part.n > 0) pieces.add(part.keys, part.n, out, shortest);
       out += part.n;
       continue;
     }
@@ -356,7 +421,7 @@ void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
     }
     // The pivot is the lowest key, and perhaps all there is.
     below = pivot == kLast<T> ? part.n : partition<T>(part.keys, part.n, pivot + 1, part.scratch);
-    for (std::int64_t i = 0; i < below; ++i) out[i] = pieces.turn(pivot);
+    for (std::int64_t i = 0; i < below; ++i) out[i] = pieces.turn()(pivot);
     out += below;
     if (below < part.n)
       waiting[count++] = {part.keys, part.scratch + below, part.n - below, part.depth + 1};
@@ -366,19 +431,19 @@ void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
 template <class T>
 void sort_runs(const SortRun* runs, std::int64_t count, void* tile) {
   if (count == 0) return;
-  Pieces<T> pieces(tile, runs[0].turned);  // as all are
-  // As many runs as there are lanes are cut alike: into pieces that fill the tile if they can (512 and
-  // 1024 rows are equally fast, 256 are slower), but enough of them to use all lanes.
+  PiecesBySize<T> pieces(tile, runs[0].turned);  // as all are
+  // As many runs as there are lanes are cut alike, unless a tile holds them as they are: into pieces for half of its rows,
+  // which the fastest cache holds, but enough of them to use all lanes.
   for (std::int64_t first = 0; first < count; first += kLanes<T>) {
     const std::int64_t last = first + kLanes<T> < count ? first + kLanes<T> : count;
     std::int64_t keys = 0;
     for (std::int64_t i = first; i < last; ++i) keys += runs[i].n;
     std::int64_t shortest = keys / kLanes<T>;
     if (shortest < 64) shortest = 64;
-    if (shortest > kSortTileRows) shortest = kSortTileRows;
+    if (shortest > kSortTileRows) shortest = kSortTileRows / 2;
     for (std::int64_t i = first; i < last; ++i) quicksort<T>(runs[i], shortest, pieces);
   }
-  if (pieces.count > 0) pieces.sort();
+  pieces.finish();
 }
 
 }  // namespace loops
