@@ -118,7 +118,8 @@ TEST(MatmulTiles, CoverProductsLargerThanATile) {
 constexpr std::array<std::int64_t, 4> kInParts[] = {
     {1, 1, 1, 70'001},   {2, 7, 1, 40'003},  {1, 1, 9, 40'000},  {2, 3, 50, 4'001},
     {1, 1, 9'000, 200},  {1, 4, 300, 1'000}, {1, 64, 64, 2'500}, {2, 70, 33, 2'200},
-    {1, 10, 11, 30'000}, {1, 90, 3, 5'001},  {2, 50, 20, 2'200}, {1, 4, 2, 100'000}};
+    {1, 10, 11, 30'000}, {1, 90, 3, 5'001},  {2, 50, 20, 2'200}, {1, 4, 2, 100'000},
+    {1, 16, 32, 2'048}};
 
 TEST(MatmulParts, AgreeWithTripleLoops) {
   const Layout all[] = {Layout::rows, Layout::columns, Layout::padded, Layout::strided,
@@ -356,6 +357,9 @@ TEST(MatmulScratch, HoldsThePartsOfSums) {
   };
   // 32 parts of 64 x 64 results of 4 bytes.
   EXPECT_EQ(scratch(1, 64, 64, 100'000) - scratch(1, 64, 64, 512), 32 * 64 * 64 * 4);
+  // A million multiplications are worth two, a million and a half not three.
+  for (const std::int64_t k : {2048, 3072})
+    EXPECT_EQ(scratch(1, 16, 32, k) - scratch(1, 16, 32, 512), 2 * 16 * 32 * 4) << k;
   EXPECT_EQ(scratch(1, 1024, 1024, 4096), scratch(1, 1024, 1024, 1024));
   // Inner products of a few rows, and a matrix by columns times a vector, which is a row times its rows.
   EXPECT_GE(scratch(1, 40, 40, 100'000) - scratch(1, 40, 40, 64), 32 * 40 * 40 * 4);

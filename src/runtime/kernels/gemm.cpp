@@ -177,7 +177,7 @@ struct Grain {
 constexpr Grain kDots{kDotRows, 1, 1 << 14, 250'000};
 constexpr std::int64_t kFewDots = 48;
 constexpr Grain kThin{kFewDots, kFewDots, 2048, 250'000};
-constexpr Grain kTiles{kLeastTile, kLeastTile, 512, 1'000'000};
+constexpr Grain kTiles{kLeastTile, kLeastTile, 512, 500'000};
 // Memory is faster where each thread reads whole rows of b than where it reads a piece of each.
 constexpr Grain kRowsOfB{kFewRows, 8192, 64, 250'000};
 constexpr std::int64_t kMostParts = 32;
@@ -192,7 +192,8 @@ std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
                       static_cast<double>(p.k) / static_cast<double>(grain.work);
   const std::int64_t most =
       std::min(p.k / grain.terms, static_cast<std::int64_t>(std::min(work, 1e9)));
-  return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most), 1);
+  // Of even numbers two threads have the same.
+  return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most / 2 * 2), 1);
 }
 
 /// Calls run(part) for the parts of a product, and adds what they give in their order.
