@@ -312,8 +312,19 @@ __attribute__((noinline)) bool has_neighbours(const Index* index) {
   return any_of(same) || !any_of(far);
 }
 
+// Rows of most of a line are fetched beforehand where most come from beyond the second cache: 200,000 of 64 bytes added to
+// 65,536 take 0.65 of the time on Zen 5, of 48 bytes put at places of their own 0.85. Of 32 bytes they took as long.
+constexpr std::int64_t kLater = 16, kFetchedRow = 32, kFarBytes = std::int64_t{1} << 19;
+/// Fetches the row at an index, which may lead anywhere.
+template <class Index>
+TELAMON_INLINE void fetch_row(Index index, std::int64_t step, const char* operand) {
+  const auto offset = static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step);
+  __builtin_prefetch(
+      reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(operand) + offset), 1);
+}
+
 /// kBlock rows at places `step` bytes apart.
-template <class Op, class R, class Index>
+template <class Op, class R, bool kFetches = false, class Index>
 TELAMON_INLINE void run_rows(const Index* index, std::int64_t step, char* operand,
                              const char* slices, std::int64_t slice_stride) {
   using T = typename R::Element;
@@ -323,6 +334,7 @@ TELAMON_INLINE void run_rows(const Index* index, std::int64_t step, char* operan
   for (std::int64_t k = 0; k < kBlock; k += kUnrolled) {
     repeat<kUnrolled>([&](auto u) __attribute__((always_inline)) {
       const auto place = static_cast<std::int64_t>(index[k + u.value]);
+      if constexpr (kFetches) fetch_row(index[k + u.value + kLater], step, operand);
       Op::template apply<R>(operand + place * step, slices + (k + u.value) * slice_stride);
     });
   }
@@ -363,6 +375,12 @@ TELAMON_INLINE std::int64_t run_block(std::int64_t n, const Index* index, std::i
     }
     if (has_long_runs(index))
       return add_runs<WholeOf<R>>(n, index, step, operand, slices, slice_stride);
+  }
+  if constexpr (R::kBytes > kFetchedRow) {
+    if (num_places * step >= kFarBytes && n >= kBlock + kLater) {
+      run_rows<Op, R, true>(index, step, operand, slices, slice_stride);
+      return kBlock;
+    }
   }
   run_rows<Op, R>(index, step, operand, slices, slice_stride);
   return kBlock;
