@@ -420,6 +420,16 @@ __attribute__((noinline)) void update_listed(ListedRows<Index> rows, std::int64_
     if (num_places >= kManyPlaces && rows.size() >= kBlock && !has_neighbours(rows.places()))
       return update_as.template operator()<WholeOf<R>>();
   }
+  if constexpr (R::kBytes > kFetchedRow) {
+    if (num_places * step >= kFarBytes) {
+      return rows.for_each_ahead(
+          [=](std::int64_t place, std::int64_t)
+              __attribute__((always_inline)) { fetch_row(place, step, first); },
+          [=](std::int64_t place, std::int64_t i) __attribute__((always_inline)) {
+            Op::template apply<R>(first + place * step, slices + i * slice_stride);
+          });
+    }
+  }
   update_as.template operator()<R>();
 }
 
