@@ -107,7 +107,7 @@ class TELAMON_API Emitter {
   virtual Scalar select(Scalar condition, Scalar if_true, Scalar if_false) = 0;
   virtual Scalar convert(Scalar x, DType dtype) = 0;  ///< as convert_element_type
   virtual Scalar bitcast(Scalar x, DType dtype) = 0;  ///< same width
-  /// A vector math function by name ("exp", "tanh", "pow", ...; see runtime/math), float only.
+  /// A function by name: of floats ("exp", "pow", ...: runtime/math), or counting bits of integers.
   virtual Scalar math(std::string_view name, std::span<const Scalar> args) = 0;
   Scalar math(std::string_view name, Scalar x) {
     return math(name, std::span<const Scalar>(&x, 1));

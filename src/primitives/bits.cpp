@@ -14,36 +14,6 @@ namespace {
 
 int width_of(DType d) { return 8 * static_cast<int>(size_of(d)); }
 
-/// `byte` in every byte of a word of dtype d.
-Scalar repeated(Emitter& e, std::uint8_t byte, DType d) {
-  const std::uint64_t word = 0x0101010101010101u * byte;
-  return e.constant_int(d, static_cast<std::int64_t>(word >> (64 - width_of(d))));
-}
-
-// The sums of neighbouring pairs, fours and bytes, then of all bytes by one product (Warren:
-// Hacker's Delight, 5-1).
-Scalar emit_population_count(Emitter& e, Scalar x) {
-  const DType d = unsigned_of(x.dtype());
-  const auto word = [&](std::int64_t v) { return e.constant_int(d, v); };
-  const auto shifted = [&](Scalar v, int n) { return e.shift_right_logical(v, word(n)); };
-  Scalar v = as_dtype(e, x, d);
-  v = e.sub(v, e.and_(shifted(v, 1), repeated(e, 0x55, d)));
-  v = e.add(e.and_(v, repeated(e, 0x33, d)), e.and_(shifted(v, 2), repeated(e, 0x33, d)));
-  v = e.and_(e.add(v, shifted(v, 4)), repeated(e, 0x0f, d));
-  if (width_of(d) > 8) v = shifted(e.mul(v, repeated(e, 0x01, d)), width_of(d) - 8);
-  return as_dtype(e, v, x.dtype());
-}
-
-// Copies the highest bit downwards; what remains zero is above it.
-Scalar emit_clz(Emitter& e, Scalar x) {
-  const DType d = unsigned_of(x.dtype());
-  Scalar v = as_dtype(e, x, d);
-  for (int n = 1; n < width_of(d); n *= 2) {
-    v = e.or_(v, e.shift_right_logical(v, e.constant_int(d, n)));
-  }
-  return as_dtype(e, emit_population_count(e, e.not_(v)), x.dtype());
-}
-
 // Floats of one sign are ordered as their bits: one step away from zero adds 1, one towards it
 // subtracts 1. From zero the step is to the smallest number of y's sign.
 Scalar emit_nextafter(Emitter& e, Scalar x, Scalar y) {
@@ -123,11 +93,13 @@ Array reduced(const ReducePrecisionParams& p, const Array& x) {
 const Primitive<> population_count_p{"population_count", [] { return unary(population_count_p, {
     .accepts = kInts,
     .impl = eager(Op::population_count),
-    .lower = element(emit_population_count)}); }};
+    .lower = element([](Emitter& e, Scalar x) { return e.math("population_count", x); })}); }};
 
 /// clz(x): the number of zero bits above the highest one bit; the width for 0
 const Primitive<> clz_p{"clz", [] { return unary(clz_p, {
-    .accepts = kInts, .impl = eager(Op::clz), .lower = element(emit_clz)}); }};
+    .accepts = kInts,
+    .impl = eager(Op::clz),
+    .lower = element([](Emitter& e, Scalar x) { return e.math("clz", x); })}); }};
 
 /// nextafter(x, y): the float next to x towards y; y if they are equal
 const Primitive<> nextafter_p{"nextafter", [] { return binary(nextafter_p, {

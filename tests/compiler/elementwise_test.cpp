@@ -11,6 +11,7 @@
 #include "telamon/indexing.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/random.hpp"
+#include "telamon/special.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -147,6 +148,20 @@ TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
 }
 
 // Vectors of these are divided as floating point.
+TEST(CompiledElementwise, BitsAreCountedByInstructions) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{population_count(x[0]), clz(x[0])};
+  };
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u32, DType::i64}) {
+    const Array places = lax::iota(DType::i64, {83}, 0),
+                x = lax::mul(places, lax::mul(places, places));
+    const Array in = lax::convert_element_type(x - 37, dtype);
+    const std::string ir = check(f, {in}, 1)->text("ir");
+    for (const char* name : {"@llvm.ctpop", "@llvm.ctlz"})
+      EXPECT_NE(ir.find(name), std::string::npos);
+  }
+}
+
 TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients) {
   const auto divide = [](std::span<const Array> x) {
     return Arrays{lax::div(x[0], x[1]), lax::rem(x[0], x[1])};

@@ -263,6 +263,7 @@ struct CodeGen::Impl {
   /// The greatest or the least of two floating-point numbers, NaN where one is.
   llvm::Value* extreme(bool greatest, llvm::Value* x, llvm::Value* y);
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
+  Scalar count_bits(std::string_view name, Scalar x);
   llvm::Value* call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
                          llvm::ArrayRef<llvm::Value*> args);
   /// What a loop carries, at its head: values that come in from `before`, and later from its end.

@@ -204,10 +204,23 @@ static Value* with_register(llvm::IRBuilder<>& b, Value* vector, int width, Valu
   return b.CreateShuffleVector(vector, spread, merge);
 }
 
+// Most processors have instructions for these.
+Scalar CodeGen::Impl::count_bits(std::string_view name, Scalar x) {
+  const bool zeros = name == "clz";
+  const Intrinsic::ID id = zeros ? Intrinsic::ctlz : Intrinsic::ctpop;
+  return op({kMath0, static_cast<int>(x.dtype()), x.value(), nullptr, nullptr, id}, x.dtype(), {x},
+            [&](int w) {
+              Value* v = as(node_of(x), w);
+              return zeros ? intrinsic(id, {v, b.getFalse()}) : intrinsic(id, {v});
+            });
+}
+
 // The functions take one full register, whatever the width here: wider vectors are cut, narrower
 // ones and single values padded. Compiled and eager results are the same function's.
 Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
   const DType dtype = args[0].dtype();
+  if (is_integer(dtype) && (name == "clz" || name == "population_count"))
+    return impl_->count_bits(name, args[0]);
   if (detail::is_small_float(dtype)) {
     Scalars wide;
     for (const Scalar a : args) wide.push_back(convert(a, DType::f32));
