@@ -573,19 +573,22 @@ TEST(ShortAxes, OfMemoryAreFoldedByColumns) {
       const std::string folds = text([](std::span<const Array> a) {
         return Arrays{max(a[0], -1), min(a[0], -1), sum(a[0], -1), prod(a[0], -1)};
       });
-      EXPECT_EQ(folds.find("reduce_") == std::string::npos, k <= (computed_as_f32 ? 8 : 6))
+      const bool bytes = dtype == DType::u8 && k == 8;
+      EXPECT_EQ(folds.find("reduce_") == std::string::npos, k <= (computed_as_f32 ? 8 : 6) || bytes)
           << folds;
       const std::string tests = text(
           [](std::span<const Array> a) { return Arrays{any(a[0] > 2, -1), all(a[0] > 2, -1)}; });
-      EXPECT_EQ(tests.find("reduce_") == std::string::npos, k <= 6) << tests;
+      EXPECT_EQ(tests.find("reduce_") == std::string::npos, k <= 6 || k == 8) << tests;
     }
   }
   for (std::int64_t k = 2; k <= 9; ++k) {  // booleans that lie in memory
-    check(
+    const Compiled e = check(
         [](std::span<const Array> a) {
           return Arrays{any(a[0], -1), all(a[0], -1), sum(a[0], -1)};
         },
         {uniform({5003, k}, DType::f32, -0.1, 1) > 0.0});
+    const std::string jaxpr = e->text("jaxpr");
+    EXPECT_EQ(jaxpr.find("reduce_") == std::string::npos, k <= 6 || k == 8) << jaxpr;
   }
   // Blocks, whose other axis is folded, too; but not what is a row of both.
   const auto blocks = [](const Shape& axes) {

@@ -15,6 +15,8 @@ namespace {
 using llvm::Value;
 using Vectors = std::vector<Value*>;
 
+constexpr int kRegister = 16;  // bytes: of all processors
+
 /// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
 /// parts of rows of 4 take 0.6 to 0.85 of the time, of 6 or more 0.4 to 0.8, of 2 and 3 1.1 to 1.5. With 16 lanes, where any
 /// shuffle is one instruction, counted are instructions. Stores that go past the caches are of whole vectors, beside which
@@ -166,10 +168,62 @@ class Transposition {
   std::vector<Step> steps_;
 };
 
+/// Whether rows of bytes are taken apart by steps that interleave registers of 16 of them, for which all processors have
+/// instructions: of fours and more lanes other shuffles are fewer.
+bool are_rotated(const llvm::Type* t, int k, int lanes) {
+  return t->getScalarSizeInBits() == 8 && std::has_single_bit(static_cast<unsigned>(k)) &&
+         lanes <= kRegister && k * lanes >= 2 * kRegister &&
+         (k >= 8 || (k == 4 && lanes < kRegister));
+}
+
+Value* joined(llvm::IRBuilder<>& b, const Vectors& x, int lanes) {
+  if (x.size() == 1) return x[0];
+  std::vector<int> all(2 * static_cast<std::size_t>(lanes));
+  std::iota(all.begin(), all.end(), 0);
+  Vectors twos;
+  for (std::size_t v = 0; v < x.size(); v += 2)
+    twos.push_back(b.CreateShuffleVector(x[v], x[v + 1], all));
+  return joined(b, twos, 2 * lanes);
+}
+
+/// Columns of such rows: the elements of registers that are half of all apart are interleaved, which turns the bits of
+/// all places round by one, until those of the rows are the lowest.
+Vectors rotated(llvm::IRBuilder<>& b, const Vectors& rows, int lanes) {
+  const auto each = static_cast<std::size_t>(kRegister / lanes);
+  Vectors x;
+  for (std::size_t v = 0; v < rows.size(); v += each)
+    x.push_back(joined(b, Vectors(rows.begin() + v, rows.begin() + v + each), lanes));
+  std::vector<int> low, high;
+  for (int l = 0; l < kRegister; ++l) {
+    low.push_back(l / 2 + l % 2 * kRegister);
+    high.push_back(low.back() + kRegister / 2);
+  }
+  const std::size_t half = x.size() / 2;
+  for (int done = 1; done < lanes; done *= 2) {
+    Vectors next;
+    for (std::size_t v = 0; v < half; ++v) {
+      next.push_back(b.CreateShuffleVector(x[v], x[v + half], low));
+      next.push_back(b.CreateShuffleVector(x[v], x[v + half], high));
+    }
+    x = std::move(next);
+  }
+  if (each == 1) return x;
+  Vectors out;
+  for (Value* v : x) {
+    for (int first = 0; first < kRegister; first += lanes) {
+      std::vector<int> part(static_cast<std::size_t>(lanes));
+      std::iota(part.begin(), part.end(), first);
+      out.push_back(b.CreateShuffleVector(v, part));
+    }
+  }
+  return out;
+}
+
 /// Columns of rows of k = rows.size() elements that lie one after the other.
 Vectors columns_of(llvm::IRBuilder<>& b, const Vectors& rows, int lanes) {
   const int k = static_cast<int>(rows.size());
   if (k == 1) return rows;
+  if (are_rotated(rows[0]->getType(), k, lanes)) return rotated(b, rows, lanes);
   Vectors out(rows.size());
   if (k % 2 == 0) {
     for (int odd = 0; odd < 2; ++odd) {
@@ -346,8 +400,9 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
     address = m.b.CreateGEP(t, address,
                             m.b.CreateNeg(m.b.getInt64(static_cast<std::uint64_t>(k) *
                                                        static_cast<std::uint64_t>(w - 1))));
-  const Vectors columns = takes_parts(k, w, false) ? m.load_parts_of_rows(t, address, align, k, w)
-                                                   : m.load_whole_rows(t, address, align, k, w);
+  const Vectors columns = takes_parts(k, w, false) && !are_rotated(t, k, w)
+                              ? m.load_parts_of_rows(t, address, align, k, w)
+                              : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {
     Value* column = columns[static_cast<std::size_t>(c)];
     if (backward) column = m.b.CreateVectorReverse(column);

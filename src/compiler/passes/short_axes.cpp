@@ -240,7 +240,9 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
 class Choice {
  public:
   explicit Choice(const Jaxpr& jaxpr)
-      : jaxpr_(jaxpr), sets_(static_cast<std::size_t>(jaxpr.num_vars())) {
+      : jaxpr_(jaxpr),
+        producers_(detail::producers(jaxpr)),
+        sets_(static_cast<std::size_t>(jaxpr.num_vars())) {
     std::size_t equations = jaxpr.eqns().size();
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(role_of(jaxpr, eqn));
@@ -340,6 +342,18 @@ class Choice {
     return k <= (rows.dtype == DType::f32 ? kLongestF32Folded : kLongestFolded);
   }
 
+  // The same of what an equation folds, which may be converted from bytes: rows of eight of these, or four, are taken apart in
+  // registers of 16 (codegen_columns.cpp).
+  bool folds_by_columns(const Atom& a) const {
+    const int e = producers_[static_cast<std::size_t>(a.var())];
+    const auto* made = e < 0 ? nullptr : &jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    const bool converts = made != nullptr && made->primitive == &convert_element_type_p;
+    const Aval& rows = jaxpr_.aval(converts && made->inputs[0].is_var() ? made->inputs[0] : a);
+    const std::int64_t k = rows.shape.back();
+    const bool gains = k == kShortRow || (k == 4 && runtime::target_vector_bytes() >= 32);
+    return (gains && size_of(rows.dtype) == 1) || gains_from_columns(jaxpr_.aval(a));
+  }
+
   // Whether rows come in the opposite order, the elements of each as they were: pixels of a picture that is mirrored.
   // Bytes need registers that are shuffled by bytes.
   bool turns_rows_around(const Eqn& eqn) const {
@@ -375,7 +389,7 @@ class Choice {
           note(folded_whole, a.var());
         if (!a.is_var() || roles_[e] != Role::folded) continue;
         note(folds_before_last(eqn) ? folded_both : folded, a.var());
-        if (!folds_before_last(eqn) && gains_from_columns(jaxpr_.aval(a))) note(alone, a.var());
+        if (!folds_before_last(eqn) && folds_by_columns(a)) note(alone, a.var());
       }
       for (const Var v : eqn.outputs) {
         if (tells_rows_apart(e)) note(told, v);
@@ -419,6 +433,7 @@ class Choice {
   }
 
   const Jaxpr& jaxpr_;
+  const std::vector<int> producers_;
   DisjointSets sets_;
   std::vector<Role> roles_;
   Sizes made_whole_, read_whole_;
