@@ -105,6 +105,9 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 bool emit_transposed(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
 
+/// The same of a kernel that pads with gaps along dimension `inner` (emit_gaps.cpp).
+bool emit_gaps(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer);
+
 /// Equations, times vectors, that one trip of a loop over such rows, or down their columns, has at most.
 constexpr std::int64_t kMostOfTrip = 600;
 /// The elements of rows of an array, one for each lane: from the place `first` of the row with this number on, through those

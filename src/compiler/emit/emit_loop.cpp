@@ -237,6 +237,8 @@ class LoopEmitter {
   }
 
   void run() {
+    const bool one_row = shape_.num_elements() == shape_[inner_];
+    if ((!kernel_.linear || one_row) && emit_gaps(k_, inner_, lanes_, outer_)) return;
     if (kernel_.linear) return flat();
     const auto around = [&](const std::function<void(bool)>& loops) {
       streaming_or_not(k_, rows_are_aligned() && streams(kStreamingOne), trips(), loops);

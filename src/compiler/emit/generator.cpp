@@ -197,6 +197,10 @@ Scalar Generator::at_index(const Eqn& eqn, Var v, const Point& at) {
     if (from.size() == jaxpr().aval(v).size()) return (*this)(x, reshaped(at, from.shape));
   }
   if (const auto column = column_at(eqn, at)) return *column;
+  return with_params(eqn, eqn.params, indices(at));
+}
+
+Scalar Generator::with_params(const Eqn& eqn, const Params& params, const Index& at) {
   std::vector<Source> sources;
   for (const Atom& a : eqn.inputs) {
     const Aval& aval = jaxpr().aval(a);
@@ -206,8 +210,7 @@ Scalar Generator::at_index(const Eqn& eqn, Var v, const Point& at) {
           a, shape.num_elements() == 1 ? origin(gen_, shape) : Point{shape, index, std::nullopt});
     });
   }
-  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
-      .f(gen_, eqn.params, sources, indices(at));
+  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form).f(gen_, params, sources, at);
 }
 
 // One column of an array with short rows, or of small matrices, that lies in memory: all of them are read together.

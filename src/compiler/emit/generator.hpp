@@ -40,6 +40,8 @@ class Generator {
   Scalars columns(Var v, const Point& first, int k);
   /// Where vectors of these values are read, the same of the next tile is asked for.
   void ask_for(const NextTile& next) { next_ = &next; }
+  /// What an equation of the form `index` would have at these indices with other parameters.
+  Scalar with_params(const Eqn& eqn, const Params& params, const Index& at);
   /// Stores an element of a value in memory.
   void store(int value, const Point& at, Scalar x);
   /// The same of a whole row, of which `at` knows all indices but the last.
