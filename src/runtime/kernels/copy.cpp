@@ -62,10 +62,19 @@ void copy_dims(const Dim* dims, int rank, int size, const char* from, char* to);
 /// A transposition of two dimensions: `rows` is inner in the operand, `columns` in the result. By
 /// tiles, so that both sides use whole cache lines.
 void copy_tiled(const Dim& rows, const Dim& columns, int size, const char* from, char* to) {
+  constexpr decltype(&telamon_generic_transpose_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(transpose_loop);
+  const TransposeLoop in_registers =
+      rows.in_stride == size ? kLoops[static_cast<int>(runtime::host_isa())](size) : nullptr;
   for (std::int64_t i = 0; i < rows.size; i += kTile) {
     const std::int64_t height = std::min(kTile, rows.size - i);
     for (std::int64_t j = 0; j < columns.size; j += kTile) {
       const std::int64_t width = std::min(kTile, columns.size - j);
+      if (in_registers != nullptr) {
+        in_registers(height, width, from + i * size + j * columns.in_stride, columns.in_stride,
+                     to + i * rows.out_stride + j * size, rows.out_stride);
+        continue;
+      }
       for (std::int64_t k = i; k < i + height; ++k) {
         copy_run(width, size, from + k * rows.in_stride + j * columns.in_stride, columns.in_stride,
                  to + k * rows.out_stride + j * columns.out_stride, columns.out_stride);

@@ -12,6 +12,10 @@ namespace kernels {
 /// Whole runs are moved at once, transpositions in tiles. The two must not overlap.
 TELAMON_API void run_copy(const View& in, const View& out);
 
+/// to[i, j] = from[j, i] for i < rows, j < columns, where neighbours in j of `to` and in i of `from` are adjacent.
+using TransposeLoop = void (*)(std::int64_t rows, std::int64_t columns, const char* from,
+                               std::int64_t from_stride, char* to, std::int64_t to_stride);
+
 /// out = in in another dtype. Floats to integers truncate toward zero and saturate, NaN gives 0; to
 /// bool: x != 0; integers to narrower ones wrap; f16 and bf16 round to nearest even; complex to real
 /// drops the imaginary part.

@@ -1,6 +1,7 @@
 // What the *_isa.cpp files of this folder define for each instruction set.
 #pragma once
 
+#include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/elementwise.hpp"
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/reduce.hpp"
@@ -13,6 +14,9 @@
       telamon_##isa##_elementwise_loop(telamon::kernels::Op op, telamon::DType dtype);            \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop               \
       telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);                       \
+  /* null where there is none for elements of so many bytes */                                    \
+  extern "C" __attribute__((visibility(                                                           \
+      "hidden"))) telamon::kernels::TransposeLoop telamon_##isa##_transpose_loop(int size);       \
   /* in: k0, k1, x0, x1, each n words */                                                          \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(             \
       std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);  \
