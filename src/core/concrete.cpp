@@ -233,15 +233,29 @@ Shape byte_strides(const Array& x) {
   return node.is_dense() ? dense_strides(x.shape(), x.dtype()) : node.strides();
 }
 
-Array private_copy(const Array& x) {
+void copy_elements(const Array& x, void* to) {
   const ConcreteNode& node = concrete_node(x);
-  Array out = make_uninitialized(x.aval());
   const Shape dense = dense_strides(x.shape(), x.dtype());
   const Shape& strides = node.is_dense() ? dense : node.strides();
   kernels::run_copy({reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), strides},
-                    {mutable_data_of<char>(out), x.dtype(), x.shape(), dense});
+                    {static_cast<char*>(to), x.dtype(), x.shape(), dense});
+}
+
+Array private_copy(const Array& x) {
+  Array out = make_uninitialized(x.aval());
+  copy_elements(x, mutable_data_of<char>(out));
   return out;
 }
+
+// An empty array may have no address.
+LentArray::LentArray(const ShapedArray& aval, const void* data) {
+  DeviceBuffer* const buffer =
+      DeviceBuffer::make_empty(static_cast<std::size_t>(checked_bytes(aval)));
+  Array::holder_of(node_of(aval, buffer)).swap(array_);
+  buffer->data_ = data == nullptr ? static_cast<std::byte*>(buffer->room())
+                                  : static_cast<std::byte*>(const_cast<void*>(data));
+}
+LentArray::~LentArray() { concrete_node(array_).buffer().data_ = nullptr; }
 
 Array contiguous(const Array& x) { return concrete_node(x).is_dense() ? x : private_copy(x); }
 

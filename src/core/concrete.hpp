@@ -75,6 +75,7 @@ class DeviceBuffer {
 
  private:
   friend class ConcreteNode;
+  friend class LentArray;
   // A small buffer lies behind its header in one block, as aligned as its size asks for.
   static constexpr std::size_t kAlign = 64, kHeader = 40;
   static constexpr std::size_t kInlineBytes = runtime::kGuardsArrays ? 0 : 4096;
@@ -201,9 +202,23 @@ inline std::byte* dense_data(const Array& x) {
 Array contiguous(const Array& x);
 /// The same elements in dense memory that nobody else has: donations of x do not change them.
 Array private_copy(const Array& x);
+/// Its elements in dense row-major memory from there on.
+void copy_elements(const Array& x, void* to);
 /// As `contiguous`, made once for all who hold this view: to be read, and as large as the view as long as that
 /// lives.
 Array contiguous_and_kept(const Array& x);
+/// An array over memory that others have and nobody writes as long as this lives, which nobody may hold any longer.
+class LentArray {
+ public:
+  LentArray(const ShapedArray& aval, const void* data);
+  ~LentArray();
+  LentArray(const LentArray&) = delete;
+  LentArray& operator=(const LentArray&) = delete;
+  const Array& array() const { return array_; }
+
+ private:
+  Array array_;
+};
 /// Dense data for reading. The array must be dense.
 template <class T> const T* data_of(const Array& x) {
   return reinterpret_cast<const T*>(concrete_node(x).data());

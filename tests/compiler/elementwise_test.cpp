@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "core/concrete.hpp"
@@ -9,6 +10,7 @@
 #include "runtime/target_isa.hpp"
 #include "support.hpp"
 #include "telamon/indexing.hpp"
+#include "telamon/memory.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/random.hpp"
 #include "telamon/special.hpp"
@@ -387,6 +389,27 @@ TEST(CompiledElementwise, KnownComplexNumbersAreResults) {
   const Array small = number(DType::c64, -2.0f), large = number(DType::c128, 0.1);
   const Array x = uniform({3}, DType::f32);
   check([&](std::span<const Array> a) { return Arrays{small, a[0] + 1, large}; }, {x});
+}
+
+// The library's own operations on them, which are called, read operands without a copy.
+TEST(CompiledElementwise, ComplexNumbersAreReadWhereTheyLie) {
+  constexpr std::size_t kBytes = 8 * 200 * 305;
+  const Array x = lax::convert_element_type(uniform({200, 305}, DType::f32), DType::c64);
+  for (const Program& f : {unary([](const Operand& z) { return lax::transpose(z, {1, 0}); }),
+                           unary([](const Operand& z) { return lax::mul(z, z); })}) {
+    const Compiled e = compile(stage(f, {x}));
+    reset_peak_memory();
+    const std::size_t before = memory_stats().peak;
+    const Array got = execute(e, {x})[0];
+    EXPECT_LE(memory_stats().peak - before,
+              5 * kBytes / 2);  // the result, and where it was computed
+    const Array want = f(std::vector{x})[0];
+    EXPECT_EQ(std::memcmp(detail::dense_data(got), detail::dense_data(want), kBytes), 0);
+  }
+  const Array none = lax::convert_element_type(uniform({0, 3}, DType::f32), DType::c64);
+  const Compiled e =
+      compile(stage(unary([](const Operand& z) { return lax::transpose(z, {1, 0}); }), {none}));
+  EXPECT_EQ(execute(e, {none})[0].shape(), (Shape{3, 0}));
 }
 
 // Stores go around the caches, unless the result takes the place of what was just read.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 
 #include "compiler/executable/native_call.hpp"
+#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/plan/plan.hpp"
 #include "core/concrete.hpp"
@@ -100,21 +102,21 @@ HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
     };
   }
   if (!eqn.primitive->has_rule("impl")) detail::missing_rule(*eqn.primitive, "impl");
-  return [signature, primitive = eqn.primitive, params = eqn.params](
+  // Rules of users may keep what they are given.
+  const bool lends = is_own_operation(*eqn.primitive);
+  return [signature, lends, primitive = eqn.primitive, params = eqn.params](
              std::span<const void* const> in, std::span<void* const> out) {
     const detail::EvalScope scope;
     Arrays operands;
+    std::deque<detail::LentArray> lent;
     const auto addresses = signature.operands(in);
     for (std::size_t i = 0; i < addresses.size(); ++i) {
-      operands.push_back(
-          Array::from_data(addresses[i], signature.in[i].dtype, signature.in[i].shape));
+      const Aval& aval = signature.in[i];
+      operands.push_back(lends ? lent.emplace_back(aval.strong(), addresses[i]).array()
+                               : Array::from_data(addresses[i], aval.dtype, aval.shape));
     }
     const Arrays results = primitive->rules().impl(params, operands);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const Array dense = detail::contiguous(results.at(i));
-      std::memcpy(out[i], detail::data_of<void>(dense),
-                  static_cast<std::size_t>(dense.size()) * size_of(dense.dtype()));
-    }
+    for (std::size_t i = 0; i < out.size(); ++i) detail::copy_elements(results.at(i), out[i]);
   };
 }
 
