@@ -1,6 +1,7 @@
 // dot_general: every layout, batches, vectors, integers; the runtime's product when large, loops when small.
 #include "runtime/target_isa.hpp"
 #include "support.hpp"
+#include "telamon/numpy.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -71,6 +72,34 @@ TEST(CompiledDot, RowsOfFourAndEightNeedNoMask) {
     const Jaxpr jaxpr = stage(
         [&](std::span<const Array> x) { return Arrays{lax::dot_general(x[0], x[0], dn)}; }, {a});
     EXPECT_EQ(compile(jaxpr)->text("ir").find("masked") != std::string::npos, n == 7);
+  }
+}
+
+// Two terms at a time; of the least numbers, whose sums wrap around, too.
+TEST(CompiledDot, ProductsOfShortIntegersAreAddedInPairs) {
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16}) {
+    for (const DType sum : {DType::i32, DType::u32}) {
+      for (const std::int64_t k : {1, 2, 35, 64}) {
+        const auto numbers = [dtype](const Shape& shape) {
+          const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
+          const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
+          return lax::convert_element_type(some, dtype);
+        };
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {1};
+        dn.rhs_contracting = {0};
+        const Program f = [&](std::span<const Array> x) {
+          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
+        };
+        for (const std::int64_t n : {3, 16, 53}) {
+          const Compiled e = check(f, {numbers({13, k}), numbers({k, n})});
+#if defined(__x86_64__)
+          const bool pairs = e->text("ir").find(".pmadd") != std::string::npos;
+          EXPECT_EQ(pairs, dtype != DType::u16 && k > 1) << e->text("ir");
+#endif
+        }
+      }
+    }
   }
 }
 

@@ -163,6 +163,10 @@ class CodeGen final : public Emitter {
   Scalar any_lane(Scalar condition);
   /// a * b + c in one rounding.
   Scalar fma(Scalar a, Scalar b, Scalar c);
+  /// a * b + d * e + c of i32 or u32, where a and d are the lower and the upper 16 bits of `ad`, b and e those of `be`, all
+  /// signed. Of so many lanes, if there is an instruction for it.
+  Scalar add_pairs(Scalar ad, Scalar be, Scalar c);
+  static bool has_pairs(int lanes);
 
   // ---- memory ------------------------------------------------------------------------------------
   Pointer pointer(Location location);

@@ -1,5 +1,6 @@
 // The arithmetic of the Emitter in LLVM instructions.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include <array>
 #include <bit>
@@ -404,6 +405,31 @@ Scalar CodeGen::fma(Scalar a, Scalar b, Scalar c) {
                        return impl_->b.CreateFAdd(impl_->b.CreateFMul(x, y), z);
                      }
                      return impl_->intrinsic(Intrinsic::fma, {x, y, z});
+                   });
+}
+
+static Intrinsic::ID pairs_of([[maybe_unused]] int lanes) {
+#if defined(__x86_64__)
+  switch (lanes) {
+    case 4: return Intrinsic::x86_sse2_pmadd_wd;
+    case 8: return Intrinsic::x86_avx2_pmadd_wd;
+    case 16: return Intrinsic::x86_avx512_pmaddw_d_512;
+    default: break;
+  }
+#endif
+  return Intrinsic::not_intrinsic;
+}
+bool CodeGen::has_pairs(int lanes) { return pairs_of(lanes) != Intrinsic::not_intrinsic; }
+
+Scalar CodeGen::add_pairs(Scalar ad, Scalar be, Scalar c) {
+  return impl_->op({kFma, static_cast<int>(c.dtype()), ad.value(), be.value(), c.value()},
+                   c.dtype(), {ad, be, c}, [&](int w) -> Value* {
+                     auto& b = impl_->b;
+                     llvm::Type* halves = impl_->vector_type(b.getInt16Ty(), 2 * w);
+                     Value* x = b.CreateBitCast(impl_->as(node_of(ad), w), halves);
+                     Value* y = b.CreateBitCast(impl_->as(node_of(be), w), halves);
+                     return b.CreateAdd(b.CreateIntrinsic(pairs_of(w), {}, {x, y}),
+                                        impl_->as(node_of(c), w));
                    });
 }
 

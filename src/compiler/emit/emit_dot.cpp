@@ -185,24 +185,41 @@ class DotEmitter {
           gen_.add(gen_.mul(i, gen_.index(s.row)), gen_.mul(j, gen_.index(s.column)));
       return gen_.convert(gen_.load(of, type, index), sum_type_);
     };
+    // The terms from k on, one or two, of all sums.
+    const auto add_terms = [&](Scalar k, int terms, const Scalars& carried) {
+      for (int i = 0; i < terms; ++i) meanwhile(gen_.add(k, gen_.index(i)));
+      const auto operand = [&](const auto& term) {
+        if (!in_pairs_) return term(k);
+        const Scalar low = gen_.and_(term(k), gen_.constant_int(sum_type_, 0xffff));
+        if (terms == 1) return low;
+        const Scalar high = term(gen_.add(k, gen_.index(1)));
+        return gen_.or_(low, gen_.shift_left(high, gen_.constant_int(sum_type_, 16)));
+      };
+      Scalars next = carried, from_b;
+      for (int v = 0; v < vectors; ++v) {
+        look_at(v);
+        from_b.push_back(operand([&](Scalar i) {
+          return element(b, rhs_type_, p_.rhs, i, gen_.lane_index(gen_.index(v * lanes)));
+        }));
+      }
+      for (int r = 0; r < rows; ++r) {
+        const Scalar from_a =
+            operand([&](Scalar i) { return element(a, lhs_type_, p_.lhs, gen_.index(r), i); });
+        for (int v = 0; v < vectors; ++v) {
+          const Scalar x = from_b[static_cast<std::size_t>(v)];
+          Scalar& sum = next[at(r, v)];
+          sum = in_pairs_ ? gen_.add_pairs(from_a, x, sum) : multiply_add(from_a, x, sum);
+        }
+      }
+      return next;
+    };
+    const int step = in_pairs_ ? 2 : 1;
+    const std::int64_t whole = p_.k - p_.k % step;
     Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(sum_type_, 0)));
-    sums =
-        gen_.loop_carried(zero, gen_.index(p_.k), 1, sums, [&](Scalar k, const Scalars& carried) {
-          meanwhile(k);
-          Scalars next = carried, from_b;
-          for (int v = 0; v < vectors; ++v) {
-            look_at(v);
-            from_b.push_back(
-                element(b, rhs_type_, p_.rhs, k, gen_.lane_index(gen_.index(v * lanes))));
-          }
-          for (int r = 0; r < rows; ++r) {
-            const Scalar from_a = element(a, lhs_type_, p_.lhs, gen_.index(r), k);
-            for (int v = 0; v < vectors; ++v)
-              next[at(r, v)] =
-                  multiply_add(from_a, from_b[static_cast<std::size_t>(v)], next[at(r, v)]);
-          }
-          return next;
-        });
+    sums = gen_.loop_carried(
+        zero, gen_.index(whole), step, sums,
+        [&](Scalar k, const Scalars& carried) { return add_terms(k, step, carried); });
+    if (whole < p_.k) sums = add_terms(gen_.index(whole), 1, sums);
     for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         look_at(v);
@@ -254,6 +271,12 @@ class DotEmitter {
     const std::int64_t vectors = detail::ceil_div(p_.n, lanes);
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
     const ResultTiles tiles = cheapest_tiles(p_.m, vectors, p_.k);
+    // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one.
+    const auto is_short = [](DType d) {
+      return d == DType::i8 || d == DType::u8 || d == DType::i16;
+    };
+    in_pairs_ = (sum_type_ == DType::i32 || sum_type_ == DType::u32) && p_.k > 1 &&
+                is_short(lhs_type_) && is_short(rhs_type_) && CodeGen::has_pairs(lanes);
     gen_.set_lanes(lanes, lanes);
     for_pieces(tiles.rows, false, [&](Scalar row, int rows, bool) {
       for_pieces(tiles.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
@@ -344,7 +367,8 @@ class DotEmitter {
   MatrixProduct p_;
   DType lhs_type_, rhs_type_, out_type_, sum_type_;
   Pointer a_, b_, c_;
-  bool turned_ = false;  ///< the operands are exchanged
+  bool turned_ = false;    ///< the operands are exchanged
+  bool in_pairs_ = false;  ///< terms are added two at a time
   int lanes_ = 1;
   Scalar batch_;
 };
