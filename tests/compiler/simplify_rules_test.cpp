@@ -97,10 +97,12 @@ const Example kExamples[] = {
      "b:i32[8] = convert_element_type [ new_dtype=i32 ] a "
      "c:f64[8] = convert_element_type [ new_dtype=f64 ] b",
      "c", "convert_element_type"},
-    {"truth_of_number eq", "a:bool[8]",
-     "b:f32[8] = convert_element_type [ new_dtype=f32 ] a  c:f32[8] = splat 0.0:f32 "
-     "d:bool[8] = P b c",
-     "d", "not"},
+    {"converted_sum", "a:u8[8,3]",
+     "b:u32[8,3] = convert_element_type [ new_dtype=u32 ] a "
+     "c:u32[8] = reduce_sum [ axes=(1,) ] b  d:u8[8] = convert_element_type [ new_dtype=u8 ] c",
+     "d", "reduce_sum"},
+    {"truth_of_number eq", "a:bool[8]", "b:bool[8] = splat False:bool  c:bool[8] = P a b", "c",
+     "not"},
     {"truth_of_number ne", "a:bool[8]",
      "b:i32[8] = convert_element_type [ new_dtype=i32 ] a  c:i32[8] = splat 0:i32 "
      "d:bool[8] = P c b",

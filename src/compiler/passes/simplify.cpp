@@ -108,6 +108,7 @@ std::span<const Rule> rules() {
       {"scatter_at_known", scatter_at_known, {&scatter_p, &scatter_add_p}},
       {"convert_same", convert_same, {&convert_element_type_p}},
       {"convert_chain", convert_chain, {&convert_element_type_p}},
+      {"converted_sum", converted_sum, {&convert_element_type_p}},
       {"truth_of_number", truth_of_number, {&eq_p, &ne_p}},
       {"compare_positions", compare_positions, {&eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p}},
       {"negative_remainder", negative_remainder, {&and_p}},

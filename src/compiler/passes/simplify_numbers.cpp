@@ -281,15 +281,26 @@ std::optional<Atom> convert_chain(Simplifier& s, const Eqn& e, const Aval& out) 
   return s.make(convert_element_type_p, e.params, {inner->inputs[0]}, out);
 }
 
-// Whether it is not 0, asked of what was true or false: convert(c) != 0 = c, convert(c) == 0 = !c
+// Of what is converted, summed and converted back to so few bits, or fewer, the upper ones are never seen: whole numbers wrap
+// around in these as they do in more.
+std::optional<Atom> converted_sum(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* sum = s.used_once(e.inputs[0]) ? s.defined_by(e.inputs[0], reduce_sum_p) : nullptr;
+  const Eqn* wide = sum == nullptr ? nullptr : s.defined_by(sum->inputs[0], convert_element_type_p);
+  if (wide == nullptr || !integral(out) || !integral(s.aval(sum->inputs[0]))) return std::nullopt;
+  const Atom x = wide->inputs[0];
+  if (s.aval(x).dtype != out.dtype || size_of(out.dtype) >= size_of(s.aval(e.inputs[0]).dtype))
+    return std::nullopt;
+  return s.make(reduce_sum_p, sum->params, {x}, out);
+}
+
+// Whether it is not 0, asked of what is true or false, or was: convert(c) != 0 = c, convert(c) == 0 = !c
 std::optional<Atom> truth_of_number(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t i : {1, 0}) {
     const Eqn* number = s.defined_by(e.inputs[1 - i], convert_element_type_p);
-    if (number == nullptr || s.aval(number->inputs[0]).dtype != DType::bool_ ||
-        !s.is(e.inputs[i], 0))
-      continue;
-    if (e.primitive == &ne_p) return number->inputs[0];
-    return s.make(not_p, NoParams{}, {number->inputs[0]}, out);
+    const Atom& truth = number == nullptr ? e.inputs[1 - i] : number->inputs[0];
+    if (s.aval(truth).dtype != DType::bool_ || !s.is(e.inputs[i], 0)) continue;
+    if (e.primitive == &ne_p) return truth;
+    return s.make(not_p, NoParams{}, {truth}, out);
   }
   return std::nullopt;
 }
