@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, guarded arrays, AArch64, the
-# long tests, and clang-tidy over everything. Every step runs, the table at the end says how each ended.
+# long tests, and clang-tidy over everything. A step that fails ends none of the others; the table at the end says how
+# each ended.
 #
-#   scripts/verify.sh [STEP...]       all steps, or those named
+#   scripts/verify.sh                 all steps that have not passed at this commit, with these compilers
+#   scripts/verify.sh STEP...         those named, whether they have or not
 #
-# They take hours. What has passed at a commit, with nothing changed since, is not run there again: an interrupted
-# run goes on where it was. To begin anew, remove build/verified.
+# All take hours: an interrupted run goes on where it was. What has passed is noted in build/verified.
 set -u
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -71,17 +72,20 @@ for name in "$@"; do
 done
 scripts/setup.sh --verify || exit 1
 
-commit=$(git rev-parse HEAD)
-is_committed() { [ -z "$(git status --porcelain)" ] && [ "$(git rev-parse HEAD)" = "$commit" ]; }
+commit=$(git rev-parse HEAD 2> /dev/null)
+is_committed() {
+  [ -n "$commit" ] && [ -z "$(git status --porcelain)" ] && [ "$(git rev-parse HEAD)" = "$commit" ]
+}
+tools=$({ c++ --version; clang++-19 --version; cmake --version; } 2>&1 | cksum | cut -d' ' -f1)
 
 results=()
 failed=0
 for step in "${steps[@]}"; do
   IFS='|' read -r name what command <<< "$step"
   [ $# -eq 0 ] || [[ " $* " = *" $name "* ]] || continue
-  passed=build/verified/$commit/$name
+  passed=build/verified/$commit-$tools/$name
   start=$SECONDS
-  if is_committed && [ -e "$passed" ]; then
+  if [ $# -eq 0 ] && is_committed && [ -e "$passed" ]; then
     outcome="passed before, $(cat "$passed") s"
   else
     echo "== $what"
