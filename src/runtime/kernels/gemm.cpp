@@ -193,7 +193,7 @@ std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
   const std::int64_t most =
       std::min(p.k / grain.terms, static_cast<std::int64_t>(std::min(work, 1e9)));
   // Of even numbers two threads have the same.
-  return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most / 2 * 2), 1);
+  return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most) / 2 * 2, 1);
 }
 
 /// Calls run(part) for the parts of a product, and adds what they give in their order.
