@@ -49,15 +49,19 @@ std::optional<TripWork> work_of_loop(const Plan& plan, const Step& loop) {
   return work;
 }
 
-// Of the branch that does least, for no one knows which it will be.
+// As much as the branch that does least, for no one knows which it will be, and all that any of them does.
 std::optional<TripWork> work_of_branch(const Plan& plan, const Step& branch) {
+  TripWork all;
   std::optional<TripWork> least;
   for (const std::vector<Step>& body : branch.bodies) {
     const std::optional<TripWork> work = work_of(plan, body);
     if (!work) return std::nullopt;
+    all.alone |= work->alone;
+    all.updates |= work->updates;
     if (!least || work->cost < least->cost) least = work;
   }
-  return least;
+  if (!least) return std::nullopt;
+  return TripWork{least->cost, least->shared, all.alone, all.updates};
 }
 
 std::optional<TripWork> work_of(const Scope& scope, const Kernel& k) {
