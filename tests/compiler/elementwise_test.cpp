@@ -76,7 +76,7 @@ TEST(CompiledElementwise, FloatFunctionsOfTwoOperandsAgreeBitForBitWithEagerOnes
   }
 }
 
-// Several are compared first, and then looked at for NaN: all combinations of five edges.
+// Several are compared first, and then looked at for NaN: all combinations of six edges, zeros of both signs among them.
 TEST(CompiledElementwise, ExtremesOfSeveralAreThoseOfTwoAtATime) {
   const std::vector<double> edges = {std::nan(""), -INFINITY, -0.0, 0.0, 1.5, INFINITY};
   std::vector<std::vector<double>> columns(5);

@@ -117,16 +117,17 @@ struct Level {
   int floor;    ///< nothing made here leaves this level (a branch that may not run)
 };
 
-/// The greatest or least of some vectors: were there no NaN, where none of those that were looked at is (null: nobody
-/// looked), and those that were not.
+/// The greatest or least of some vectors, in parts. The result is an instruction that uses all of these: they are there as
+/// long as it is.
 struct Extreme {
   bool greatest = false;
-  llvm::Value* number = nullptr;
-  llvm::Value* ordered = nullptr;
-  std::vector<llvm::Value*> untested;
+  llvm::Value* number = nullptr;   ///< the result, if none of them is NaN
+  llvm::Value* ordered = nullptr;  ///< whether those that were looked at are no NaN; null: none was
+  std::vector<llvm::Value*> untested;  ///< those that were not
 };
 
-struct KeptWhileThere : llvm::ValueMapConfig<llvm::Value*> {
+/// What is put in the place of an instruction is not known to be an extreme.
+struct ForgetReplaced : llvm::ValueMapConfig<llvm::Value*> {
   enum { FollowRAUW = false };
 };
 
@@ -147,8 +148,8 @@ struct CodeGen::Impl {
   enum class Kind : std::uint8_t { entry, part, kernel, segment };
   Kind kind = Kind::kernel;          // of the current function
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
-  // By the result, of this function, as long as it is there: loops may be made anew.
-  llvm::ValueMap<llvm::Value*, Extreme, KeptWhileThere> extremes;
+  // By the result, of this function. Some are erased, where loops are made anew: then they are forgotten here.
+  llvm::ValueMap<llvm::Value*, Extreme, ForgetReplaced> extremes;
   std::multimap<std::uint64_t, llvm::Function*> functions;  // kernels and segments, by hash
   llvm::GlobalNumberState numbers;                          // of globals, for comparing functions
   std::map<llvm::Constant*, llvm::GlobalVariable*> in_memory;  // what functions read as tables

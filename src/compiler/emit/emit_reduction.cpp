@@ -216,6 +216,7 @@ Scalar ReductionEmitter::better(int e, Scalar x, Scalar best) {
 }
 
 Scalar ReductionEmitter::combine_values(int e, Scalar a, Scalar b) {
+  // All of these are of f32 or f64 here: folds of 16-bit floats are calls, or in f32.
   if (nans_apart_ && one_of(eqn(e), {&reduce_min_p, &reduce_max_p})) {
     const Compare replaces = eqn(e).primitive == &reduce_min_p ? Compare::lt : Compare::gt;
     return gen_.select(gen_.compare(replaces, a, b), a, b);

@@ -10,12 +10,13 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-// Of numbers whose bits are looked at.
+/// The integers that have the bits of such numbers.
 DType bits_of(DType type) { return type == DType::f64 ? DType::u64 : DType::u32; }
 std::int64_t twice_infinity(DType type) {
   return type == DType::f64 ? static_cast<std::int64_t>(0xFFE0'0000'0000'0000) : 0xFF00'0000;
 }
-bool has_maximum_of(DType type) {
+/// Whether the greater of two such integers is one instruction.
+bool has_maximum_of_bits(DType type) {
   return type == DType::f32 ? runtime::target_isa() != runtime::Isa::generic
                             : runtime::target_isa() == runtime::Isa::avx512;
 }
@@ -131,7 +132,7 @@ bool ReductionEmitter::keeps_nans_apart() const {
   for (std::size_t s = 0; s < count(); ++s) {
     if (finds_place(eqn(slots_[s].e))) return false;
     if (!is_extreme(s)) continue;
-    if (!has_maximum_of(slots_[s].dtype)) return false;
+    if (!has_maximum_of_bits(slots_[s].dtype)) return false;
     any = true;
   }
   return any;

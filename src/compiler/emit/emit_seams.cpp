@@ -26,19 +26,18 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const Jaxpr& jaxpr, const Eqn& eqn) {
+  std::vector<Part> parts;
+  for (const Atom& a : eqn.inputs) parts.push_back({.from = a});
   const Shape& shape = jaxpr.aval(eqn.outputs[0]).shape;
-  const std::size_t inner = shape.empty() ? 0 : inner_dim(shape);
+  if (shape.empty()) return parts;
+  const std::size_t inner = inner_dim(shape);
   const auto alike = [&](const Atom& a) {
     const Shape& from = jaxpr.aval(a).shape;
-    return !shape.empty() && from.size() == shape.size() && inner_dim(from) == inner;
+    return from.size() == shape.size() && inner_dim(from) == inner;
   };
   const auto lies_at = [&](const Atom& a, std::int64_t offset) {
     return alike(a) ? std::optional(offset) : std::nullopt;
   };
-  std::vector<Part> parts;
-  for (const Atom& a : eqn.inputs) parts.push_back({.from = a});
-
-  if (shape.empty()) return parts;
   if (eqn.primitive == &concatenate_p) {
     const bool beside =
         eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner);

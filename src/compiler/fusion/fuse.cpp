@@ -538,7 +538,7 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
-  constexpr int kTurns = 4;
+  constexpr int kTurns = 4;  // more than any program took that is no long chain (of 1,700)
   std::set<int> forced = options.alone;
   for (int turn = 1;; ++turn) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
@@ -549,7 +549,7 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
     }
     if (forced.size() == before) return fusion;
     // Where a value is stored, those before it may join other kernels, and have to be stored there: of long chains one
-    // after the other, in as many turns.
+    // after the other, in as many turns. Then all such values of the program are, though some might do without.
     if (turn == kTurns) store_before_reshapes(jaxpr, producer, forced);
   }
 }

@@ -193,7 +193,6 @@ void store_before_reshapes(const Jaxpr& jaxpr, const std::vector<int>& producer,
   std::vector<bool> needs_indices;  // by equation: the flat one will not do
   for (const Eqn& eqn : jaxpr.eqns()) {
     const Form form = form_of(jaxpr, eqn);
-    const auto e = static_cast<int>(needs_indices.size());
     const bool by_element = form == Form::element || form == Form::reshape;
     needs_indices.push_back(form == Form::index &&
                             !moves_flat(jaxpr, eqn, jaxpr.aval(eqn.outputs[0]).shape));
@@ -204,7 +203,7 @@ void store_before_reshapes(const Jaxpr& jaxpr, const std::vector<int>& producer,
       if (form == Form::reshape &&
           !keeps_indices(jaxpr.aval(eqn.outputs[0]).shape, jaxpr.aval(a).shape))
         forced.insert(p);
-      else needs_indices[static_cast<std::size_t>(e)] = true;
+      else needs_indices.back() = true;
     }
   }
 }
