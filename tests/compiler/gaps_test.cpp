@@ -47,6 +47,34 @@ TEST(Gaps, LieBetweenRowsToo) {
   check(padded({{1, 1, 1}, {0, 0, 0}}), {uniform({6, 200}, DType::f32) > 0.0}, 1);
 }
 
+// Rows of one array, or of some, that others are read beside.
+TEST(Gaps, OfOneRowAreOfThatRow) {
+  for (const Shape& rows : {Shape{1}, Shape{1, 1}}) {
+    Shape shape = rows, more = rows;
+    shape.push_back(100);
+    more[0] = 4;
+    more.push_back(100);
+    const Array x = uniform(shape, DType::f32), all = uniform(more, DType::f32);
+    Config config(rows.size(), {0, 0, 0});
+    config.push_back({0, 1, 1});
+    check(padded(config), {x}, 1);
+    for (const std::array<std::int64_t, 3>& row :
+         {std::array<std::int64_t, 3>{-2, -1, 0}, {4, -7, 0}}) {
+      config[0] = row;
+      check(padded(config), {all}, 1);
+    }
+    config[0] = {1, -1, 0};
+    check(padded(config), {x}, 1);
+    config[0] = {0, 0, 0};
+    const Program beside = [&](std::span<const Array> v) {
+      const Array wide = lax::pad(v[0], lax::scalar(0, DType::f32), config);
+      return Arrays{wide + v[1](slice(2, 3)) * 0.5f};
+    };
+    more[rows.size()] = 200;
+    check(beside, {x, uniform(more, DType::f32)});
+  }
+}
+
 TEST(Gaps, OfSeveralPaddingsFillEachOther) {
   const auto energy = [](const Array& x) {
     const Array a = x(slice(0, none, 2)), b = x(slice(1, none, 2));
@@ -69,9 +97,11 @@ TEST(Gaps, OfSeveralPaddingsFillEachOther) {
 
 TEST(Gaps, OfOneRowAreSharedByThreads) {
   const Array x = uniform({400'001}, DType::f32), to = uniform({1'200'011}, DType::f32);
-  for (const Config& config : {Config{{5, 5, 2}}, Config{{777, -767, 2}}}) {
-    const Program f = [config](std::span<const Array> v) {
-      return Arrays{v[1] + lax::pad(v[0], lax::scalar(0, DType::f32), config)};
+  for (const Config& config :
+       {Config{{5, 5, 2}}, Config{{777, -767, 2}}, Config{{0, 700'012, 2}}}) {
+    const Program f = [&](std::span<const Array> v) {
+      const Array some = v[0](slice(0, config[0][1] > 1000 ? 166'667 : 400'001));
+      return Arrays{v[1] + lax::pad(some, lax::scalar(0, DType::f32), config)};
     };
     const Compiled e = check(f, {x, to}, 1);
     expect_same_for_any_number_of_threads(e, {x, to});

@@ -85,19 +85,24 @@ class GapsEmitter {
   void row(const Index& index) {
     const std::int64_t size = shape_[inner_], groups = gaps_.end - gaps_.begin;
     const std::int64_t first = gaps_.begin * gaps_.width, last = gaps_.end * gaps_.width;
-    const bool part = inner_ == 0 || k_.by_columns;
+    const bool part = inner_ == 0 || k_.by_columns || k_.kernel().linear;
     const Scalar from = part ? block_at(k_.begin) : gen_.index(0);
     const Scalar to = part ? block_at(k_.end) : gen_.index(groups);
     const auto when = [&](Compare how, Scalar bound, std::int64_t is) {
       return part ? std::optional(gen_.compare(how, bound, gen_.index(is))) : std::nullopt;
     };
     edge(index, 0, first, when(Compare::le, k_.begin, 0));
-    vector_loop(k_, from, to, groups, lanes_,
-                [&](Scalar base) {
-                  const Scalar group = gen_.within(base, 0, groups - lanes_);
-                  block(index, gen_.lane_index(gen_.add(group, gen_.index(gaps_.begin))));
-                },
-                {.narrow_tail = true});
+    const auto blocks = [&] {
+      vector_loop(k_, from, to, groups, lanes_,
+                  [&](Scalar base) {
+                    const Scalar group = gen_.within(base, 0, groups - lanes_);
+                    block(index, gen_.lane_index(gen_.add(group, gen_.index(gaps_.begin))));
+                  },
+                  {.narrow_tail = true});
+    };
+    // The last block is of one part alone.
+    if (part) gen_.if_then(gen_.compare(Compare::lt, from, to), blocks);
+    else blocks();
     edge(index, last, size, when(Compare::ge, k_.end, size));
   }
 

@@ -233,7 +233,7 @@ class LoopEmitter {
     const bool across = kernel_.linear || shape_.num_elements() == shape_[0];
     if (across && k.unit % lanes_ != 0) lanes_ = 1;
     outer_ = bounds_of(gen_, std::span(shape_.data(), inner_));
-    if (inner_ > 0 && !k.by_columns) outer_[0] = {k.begin, k.end};
+    if (inner_ > 0 && !k.by_columns && !kernel_.linear) outer_[0] = {k.begin, k.end};
   }
 
   void run() {
