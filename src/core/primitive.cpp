@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/concrete.hpp"
-#include "core/replaced_lowering.hpp"
+#include "core/replaced_rules.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -20,7 +20,7 @@ struct Registry {
   std::mutex mutex;
   std::vector<const PrimitiveBase*> primitives;
   std::vector<const detail::RuleTable*> retired;  // of destroyed primitives
-  std::set<const PrimitiveBase*> extended;        // by a lowering, since they were made
+  std::set<const PrimitiveBase*> extended;        // by rules, since they were made
 };
 Registry& registry() {
   static auto* const r = new Registry;
@@ -59,20 +59,20 @@ const detail::RuleTable& PrimitiveBase::rules() const {
 }
 
 detail::RuleTable& PrimitiveBase::mutable_rules() const {
-  return const_cast<detail::RuleTable&>(rules());
-}
-
-void PrimitiveBase::add_lowering(std::string platform, Lowering lowering) const {
   {
     const std::lock_guard lock(registry().mutex);
     registry().extended.insert(this);
   }
+  return const_cast<detail::RuleTable&>(rules());
+}
+
+void PrimitiveBase::add_lowering(std::string platform, Lowering lowering) const {
   detail::RuleTable& table = mutable_rules();
   table.lower[std::move(platform)] = std::move(lowering);
   detail::derive_missing_rules(table);
 }
 
-bool detail::has_replaced_lowering(const PrimitiveBase& primitive) {
+bool detail::has_replaced_rules(const PrimitiveBase& primitive) {
   const std::lock_guard lock(registry().mutex);
   return registry().extended.contains(&primitive);
 }

@@ -102,5 +102,22 @@ TEST(Rules, FollowFromAnOpsLowering) {
   tl::check_primitive(axpby_p, Axpby{2.0, 3.0}, {x, y});
 }
 
+// Compiled programs call rules for complex numbers: with operands of their own, where the rule is a user's.
+TEST(Rules, ThatReplaceOthersMayKeepWhatTheyAreGiven) {
+  static Arrays kept;
+  static const auto before = tl::neg_p.rules().impl;
+  tl::neg_p.def_impl([](const tl::NoParams& p, std::span<const Array> x) {
+    kept.assign(x.begin(), x.end());
+    return before(tl::Params::of(p), x);
+  });
+  const auto f = tl::jit([](const Array& a) { return -(a * a) * a; });
+  const Array x = tl::lax::iota(tl::DType::f32, {3000}).astype(tl::DType::c64);
+  static_cast<void>(f(x));
+  tl::neg_p.mutable_rules().impl = before;
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(value(kept[0](2999).astype(tl::DType::f64)), 2999.0 * 2999.0);
+  kept.clear();
+}
+
 }  // namespace
 }  // namespace telamon_test

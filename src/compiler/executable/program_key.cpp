@@ -14,7 +14,7 @@
 #include "core/build_id.hpp"
 #include "core/concrete.hpp"
 #include "core/environment.hpp"
-#include "core/replaced_lowering.hpp"
+#include "core/replaced_rules.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -268,7 +268,7 @@ std::span<const std::string_view> stored_operations() { return kOperations; }
 
 bool is_own_operation(const PrimitiveBase& primitive) {
   return std::binary_search(std::begin(kOperations), std::end(kOperations), primitive.name()) &&
-         !detail::has_replaced_lowering(primitive);
+         !detail::has_replaced_rules(primitive);
 }
 
 const std::string& this_build() {
