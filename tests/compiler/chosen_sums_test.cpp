@@ -20,7 +20,10 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// The same with and without the pass, but for the order of sums, for one and for two threads. Gives the program.
 std::string check_sums(const Program& f, const Arrays& inputs, double tolerance = 1e-12) {
   const Jaxpr jaxpr = stage(f, inputs);
-  const Compiled with = compile(jaxpr, {.keep_programs = true});
+  const auto check_types = [](std::string_view, const Jaxpr& j, const Arrays&) {
+    typecheck_jaxpr(j);
+  };
+  const Compiled with = compile(jaxpr, {.keep_programs = true, .after_pass = check_types});
   const Compiled without = compile(jaxpr, {.contract = false, .disabled = {"chosen_sums"}});
   const Arrays want = execute(without, inputs);
   for (const int threads : {1, 2}) {
@@ -140,6 +143,57 @@ TEST(ChosenSums, LeaveMasksThatOthersRead) {
   EXPECT_THAT(of([](auto& y, auto& p) { return Arrays{matmul((nearest(y) * y).T(), p)}; }),
               Not(HasSubstr("cond")));
   EXPECT_THAT(check_sums(gradient, points(DType::f64, 600, 10, 4)), Not(HasSubstr("cond")));
+}
+
+/// The largest elements of rows, as numbers.
+Array largest(const Array& y, DType dtype) {
+  const Array most = lax::broadcast_in_dim(lax::reduce_max(y, {1}), y.shape(), {0});
+  return lax::convert_element_type(lax::eq(y, most), dtype);
+}
+/// The program of sums of the largest elements of rows, and that it computes these.
+std::string check_largest(const std::function<Array(const Array& y, const Array& e)>& f) {
+  return check_sums([&](std::span<const Array> x) { return Arrays{f(x[0], x[1])}; },
+                    {uniform({500, 40}, DType::f64, -1, 1, 3), uniform({500, 8}, DType::f64)});
+}
+Array over_rows(const Array& a, const Array& b) {
+  return lax::dot_general(a, b, {.lhs_contracting = {0}, .rhs_contracting = {0}});
+}
+
+TEST(ChosenSums, MayBeWeightedBySumsOfRowsOfMoreThanTheMask) {
+  for (const bool exponential : {false, true}) {
+    check_largest([&](const Array& y, const Array& e) {
+      const Array m = largest(y, DType::f64);
+      const Array r = lax::reduce_sum(exponential ? lax::exp(m) : m + 1.0, {1});
+      return over_rows(m * lax::broadcast_in_dim(1.0 / r, y.shape(), {0}), e);
+    });
+  }
+}
+
+TEST(ChosenSums, MayBeWeightedByArraysOfOneElement) {
+  for (const Shape& shape : {Shape{1}, Shape{1, 1}}) {
+    const Shape dims = shape.size() == 1 ? Shape{1} : Shape{0, 1};
+    const std::string program = check_largest([&](const Array& y, const Array& e) {
+      const Array w = lax::reshape(lax::slice(e, {0, 0}, {1, 1}), shape);
+      return over_rows(largest(y, DType::f64) * lax::broadcast_in_dim(w, y.shape(), dims), e);
+    });
+    EXPECT_THAT(program, HasSubstr("scatter_add"));
+  }
+}
+
+TEST(ChosenSums, LeaveProductsInBatchesAndSumsOfOtherTypes) {
+  const auto leaves = [](const std::function<Array(const Array& y, const Array& e)>& f) {
+    EXPECT_THAT(check_largest(f), Not(HasSubstr("cond")));
+  };
+  leaves([](auto& y, auto&) {
+    return lax::dot_general(
+        largest(y, DType::f64), y * 2.0,
+        {.lhs_contracting = {0}, .rhs_contracting = {0}, .lhs_batch = {1}, .rhs_batch = {1}});
+  });
+  leaves([](auto& y, auto& e) { return over_rows(largest(y, DType::bool_), lax::gt(e, 0.5)); });
+  leaves([](auto& y, auto&) { return lax::reduce_sum(largest(y, DType::i32), {0}); });
+  leaves([](auto& y, auto& e) {
+    return over_rows(largest(y, DType::i32), lax::convert_element_type(e * 9.0, DType::i32));
+  });
 }
 
 // Blocks of rows run side by side, each with its branch, and its sums stay where they are.

@@ -159,14 +159,17 @@ class ChosenSums {
   }
   bool is_mask(const Chosen& c, const Atom& a) const { return kind(c, a) == Kind::mask; }
 
-  // The sum over all rows of a mask that an equation takes.
+  // The sum over all rows of a mask that an equation takes. One after the other, short floats would lose too much.
   std::optional<Sum> sum_of(const Chosen& c, int e) const {
     const Eqn& q = eqn(e);
+    if (q.outputs.size() != 1 || (out(e).dtype != DType::f32 && out(e).dtype != DType::f64))
+      return std::nullopt;
     const Shape rows{static_cast<std::int64_t>(1 - c.along)};
     if (q.primitive == &reduce_sum_p && is_mask(c, q.inputs[0]) && reduction_axes(q) == rows)
       return Sum{e, q.inputs[0].var()};
     if (q.primitive != &dot_general_p) return std::nullopt;
     const DotDimensionNumbers& dn = q.params.as<DotGeneralParams>().dimension_numbers;
+    if (!dn.lhs_batch.empty()) return std::nullopt;
     for (const std::size_t i : {0, 1}) {
       const Atom &mask = q.inputs[i], &matrix = q.inputs[1 - i];
       if (!is_mask(c, mask) || !matrix.is_var() || kind(c, matrix) ||
@@ -195,15 +198,18 @@ class ChosenSums {
     }
   }
 
+  // Whether an equation adds up what is in each row of a mask.
+  bool is_sum_of_rows(const Chosen& c, int e) const {
+    return eqn(e).primitive == &reduce_sum_p && is_mask(c, eqn(e).inputs[0]) &&
+           reduction_axes(eqn(e)) == Shape{static_cast<std::int64_t>(c.along)};
+  }
   // What an equation makes of a mask, and of what was made of it.
   std::optional<Kind> kind_of(const Chosen& c, int e) const {
     const Eqn& q = eqn(e);
     const Shape& space = jaxpr_.aval(c.x).shape;
-    const Shape row{space[1 - c.along]}, rows{static_cast<std::int64_t>(1 - c.along)},
-        along{static_cast<std::int64_t>(c.along)};
+    const Shape row{space[1 - c.along]}, rows{static_cast<std::int64_t>(1 - c.along)};
     if (q.outputs.size() != 1 || q.effect != Effect::none) return std::nullopt;
-    if (q.primitive == &reduce_sum_p && is_mask(c, q.inputs[0]) && reduction_axes(q) == along)
-      return Kind::row;
+    if (is_sum_of_rows(c, e)) return Kind::row;
     if (q.primitive == &broadcast_in_dim_p && kind(c, q.inputs[0]) == Kind::row &&
         out(e).shape == space && q.params.as<BroadcastInDimParams>().broadcast_dimensions == rows)
       return Kind::spread;
@@ -337,6 +343,9 @@ class ChosenSums {
       masks.insert(s.mask);
       if (s.matrix >= 0) matrices.insert(s.matrix);
     }
+    for (const int e : c.eqns) {  // sums of rows take it that there is nothing else in them
+      if (is_sum_of_rows(c, e)) masks.insert(eqn(e).inputs[0].var());
+    }
     for (const Var v : masks) {
       const Atom others = rows.at(v).others;
       alone = add(b, and_p, {alone, add(b, eq_p, {others, filled(b, 0.0, b.aval(others))}, of_row)},
@@ -393,10 +402,11 @@ class ChosenSums {
       if (!(jaxpr_.aval(a).shape == row)) {
         const Atom& from = made_by(a)->inputs[0];
         x = from.is_literal() ? from : atoms.at(from.var());
-        if (!(b.aval(x).shape == row)) {
-          const Aval aval = jaxpr_.aval(a).with_shape(row);
-          x = Atom::var(
-              b.add_eqn1(broadcast_in_dim_p, Params::of(BroadcastInDimParams{row, {}}), {x}, aval));
+        if (!(b.aval(x).shape == row)) {  // one number
+          const Aval number = b.aval(x).with_shape({});
+          if (b.aval(x).ndim() > 0)
+            x = Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{{}}), {x}, number));
+          x = repeated(b, x, number.with_shape(row));
         }
       }
       return Row{x, x};
@@ -410,7 +420,7 @@ class ChosenSums {
         rows.emplace(q.outputs[0], rows.at(q.inputs[0].var()));
         continue;
       }
-      if (q.primitive == &reduce_sum_p) {  // of one number and zeros: 0 if that is -0
+      if (is_sum_of_rows(c, e)) {  // of one number and zeros: 0 if that is -0
         const Atom sum =
             add(b, add_p, {rows.at(q.inputs[0].var()).chosen, filled(b, 0.0, aval)}, aval);
         rows.emplace(q.outputs[0], Row{sum, sum});
