@@ -303,6 +303,27 @@ TEST(Growth, ManyTransposesAreEachLookedAtForAWhile) {
   check(f, {uniform({3, 4}, DType::f64)});
 }
 
+// What each step chooses depends on the one before.
+TEST(Growth, ManyExtremesAreFoundInOneWalk) {
+  const auto program = [](int steps) -> Program {
+    return [steps](std::span<const Array> x) {
+      Array c = x[0];
+      for (int i = 0; i < steps; ++i) {
+        const auto reach = [&](const Array& y) { return sum(max(matmul(x[1], y.T()), 1)); };
+        c = c - 0.01 * grad(reach)(c);
+      }
+      return Arrays{c};
+    };
+  };
+  const Arrays x{uniform({40, 4}, DType::f64), uniform({200, 4}, DType::f64)};
+  const auto length = [&](int steps) {
+    return lines(compile(stage(program(steps), x), {.keep_programs = true}), "chosen_sums");
+  };
+  const std::int64_t few = length(50);
+  EXPECT_GT(few, 50 * 40);
+  EXPECT_LT(length(400), 8 * few * 5 / 4);
+}
+
 // ---- many values that loops carry, and that branches compute -------------------------------------------
 
 // What is left of `all` for the next trip: each needs a step of its own, and half of them two buffers.

@@ -6,12 +6,15 @@
 // Nearest centres, maxima of units, distances of sets: of n rows of k elements n products are taken, not n k. How many
 // elements of a row are the extreme and where that is one fold says: each counts as a power of two, which no place reaches,
 // and its place. Where all others would add something else than 0 (times infinity, say) the sums are taken as before,
-// too.
+// too. What is chosen is added one after the other, in another order than before.
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <optional>
+#include <queue>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
@@ -29,7 +32,8 @@ using detail::JaxprBuilder;
 
 constexpr std::int64_t kLeastRow = 16;         // elements: of fewer all products take as long
 constexpr std::int64_t kLeastElements = 4096;  // of all rows: a branch takes half a microsecond
-constexpr int kCheap = 12;  // cycles of an element that the branch computes again rather than reads
+constexpr int kComputedAgain = 12;  // cycles of a vector that the branch computes rather than reads
+constexpr std::size_t kMostEquations = 256;  // from one mask: gradients have about ten
 
 /// What is computed from a mask of extremes.
 enum class Kind : std::uint8_t {
@@ -44,8 +48,11 @@ struct Sum {
   Var mask;
   Var matrix = -1;      ///< of products
   bool turned = false;  ///< the matrix comes first: what is chosen are columns of the result
-  int added = -1;  ///< the equation that adds it to something else, if that is all that it is for
-  Var to = -1;     ///< that
+  int added =
+      -1;       ///< the equation that adds it to what begins at zero, if that is all that it is for
+  Var to = -1;  ///< that
+
+  int last() const { return added < 0 ? e : added; }
 };
 
 /// A mask of extremes that is read by sums alone.
@@ -55,28 +62,65 @@ struct Chosen {
   std::size_t along;         ///< the axis of a row
   std::map<Var, Kind> made;  ///< from the mask
   std::vector<Sum> sums;
-  std::set<int> eqns;  ///< all that is computed from it
-
-  bool adds(int e) const {
-    return std::any_of(sums.begin(), sums.end(), [&](const Sum& s) { return s.added == e; });
-  }
+  std::set<int>
+      eqns;  ///< the mask, all that is computed from it, and what adds sums to something else
+  std::set<int> again;  ///< what is computed before, and again where all elements are added
 };
 
 class ChosenSums {
  public:
-  explicit ChosenSums(const Jaxpr& jaxpr)
-      : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)), uses_(detail::use_counts(jaxpr)) {}
+  /// Of inputs that loops carry we may know that they begin at zero.
+  explicit ChosenSums(const Jaxpr& jaxpr, std::set<Var> from_zero = {})
+      : jaxpr_(jaxpr), from_zero_(std::move(from_zero)), producer_(detail::producers(jaxpr)) {}
 
-  Jaxpr run() const {
-    for (int e = 0; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
-      const auto chosen = chosen_at(e);
-      if (!chosen) continue;
-      if (auto out = rewritten(*chosen)) return ChosenSums(*out).run();
-    }
-    return jaxpr_;
+  bool has_extremes() const {
+    return std::any_of(jaxpr_.eqns().begin(), jaxpr_.eqns().end(), [&](const Eqn& e) {
+      return extreme_of(e, 0) != nullptr || extreme_of(e, 1) != nullptr;
+    });
   }
 
-  /// The reduction whose extremes an equation looks for.
+  Jaxpr run() {
+    if (!has_extremes()) return jaxpr_;
+    find_readers();
+    owner_.assign(jaxpr_.eqns().size(), kNone);
+    for (int e = 0; e < count(); ++e) {
+      if (auto c = chosen_at(e)) take(std::move(*c));
+    }
+    return chosen_.empty() ? jaxpr_ : rewritten();
+  }
+
+ private:
+  static constexpr int kNone = -1;
+  int count() const { return static_cast<int>(jaxpr_.eqns().size()); }
+  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
+  int producer(const Atom& a) const {
+    return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : kNone;
+  }
+  const Eqn* made_by(const Atom& a) const {
+    const int e = producer(a);
+    return e < 0 ? nullptr : &eqn(e);
+  }
+  static bool same(const Atom& a, const Atom& b) {
+    return a.is_var() && b.is_var() && a.var() == b.var();
+  }
+  const Aval& out(int e) const { return jaxpr_.aval(eqn(e).outputs[0]); }
+  int& owner(int e) { return owner_[static_cast<std::size_t>(e)]; }
+
+  void find_readers() {
+    readers_.resize(static_cast<std::size_t>(jaxpr_.num_vars()));
+    is_result_.assign(static_cast<std::size_t>(jaxpr_.num_vars()), false);
+    for (int e = 0; e < count(); ++e) {
+      for (const Atom& a : eqn(e).inputs) {
+        if (a.is_var()) readers_[static_cast<std::size_t>(a.var())].push_back(e);
+      }
+    }
+    for (const Atom& a : jaxpr_.outs()) {
+      if (a.is_var()) is_result_[static_cast<std::size_t>(a.var())] = true;
+    }
+  }
+  const std::vector<int>& readers(Var v) const { return readers_[static_cast<std::size_t>(v)]; }
+
+  // The reduction whose extremes an equation looks for.
   const Eqn* extreme_of(const Eqn& mask, std::size_t x) const {
     if (mask.primitive != &eq_p || !mask.inputs[x].is_var()) return nullptr;
     const Eqn* const spread = made_by(mask.inputs[1 - x]);
@@ -97,20 +141,6 @@ class ChosenSums {
                              : dims == Shape{1 - axes[0]};
     return by_rows ? fold : nullptr;
   }
-
- private:
-  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
-  int producer(const Atom& a) const {
-    return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
-  }
-  const Eqn* made_by(const Atom& a) const {
-    const int e = producer(a);
-    return e < 0 ? nullptr : &eqn(e);
-  }
-  static bool same(const Atom& a, const Atom& b) {
-    return a.is_var() && b.is_var() && a.var() == b.var();
-  }
-  const Aval& out(int e) const { return jaxpr_.aval(eqn(e).outputs[0]); }
 
   // ---- what is computed from a mask --------------------------------------------------------------
   std::optional<Chosen> chosen_at(int mask) const {
@@ -134,24 +164,28 @@ class ChosenSums {
 
   // Finds all that is computed from the mask; false where others than sums need something of the mask.
   bool follow(Chosen& c) const {
-    c.made.emplace(eqn(c.mask).outputs[0], Kind::mask);
-    c.eqns.insert(c.mask);
-    for (int e = c.mask + 1; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
-      const auto from = [&](const Atom& a) { return a.is_var() && c.made.contains(a.var()); };
-      if (std::none_of(eqn(e).inputs.begin(), eqn(e).inputs.end(), from)) continue;
-      if (const auto sum = sum_of(c, e)) {
+    std::set<int> todo;
+    const auto add = [&](int e, Kind kind) {
+      const Var v = eqn(e).outputs[0];
+      c.made.emplace(v, kind);
+      c.eqns.insert(e);
+      todo.insert(readers(v).begin(), readers(v).end());
+      return !is_result_[static_cast<std::size_t>(v)];
+    };
+    if (!add(c.mask, Kind::mask)) return false;
+    while (!todo.empty()) {  // in order: what an equation reads is known
+      const int e = *todo.begin();
+      todo.erase(todo.begin());
+      if (auto sum = sum_of(c, e)) {
+        if (!sum->turned) add_what_follows(*sum);
+        c.eqns.insert({sum->e, sum->last()});
         c.sums.push_back(*sum);
-        if (!sum->turned) add_what_follows(c.sums.back());
-      } else if (const auto kind = kind_of(c, e)) {
-        c.made.emplace(eqn(e).outputs[0], *kind);
-      } else {
+      } else if (const auto kind = kind_of(c, e); !kind || !add(e, *kind)) {
         return false;
       }
-      c.eqns.insert(e);
+      if (c.eqns.size() > kMostEquations) return false;
     }
-    return !c.sums.empty() &&
-           std::none_of(jaxpr_.outs().begin(), jaxpr_.outs().end(),
-                        [&](const Atom& a) { return a.is_var() && c.made.contains(a.var()); });
+    return !c.sums.empty();
   }
   std::optional<Kind> kind(const Chosen& c, const Atom& a) const {
     const auto found = a.is_var() ? c.made.find(a.var()) : c.made.end();
@@ -182,20 +216,16 @@ class ChosenSums {
     }
     return std::nullopt;
   }
+  // What begins at zero is a sum itself, to which may be added one by one. To something large that would lose what is small.
   void add_what_follows(Sum& s) const {
     const Var v = eqn(s.e).outputs[0];
-    if (uses_[static_cast<std::size_t>(v)] != 1) return;
-    for (int e = s.e + 1; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
-      const Eqn& q = eqn(e);
-      if (q.primitive != &add_p) continue;
-      for (const std::size_t i : {0, 1}) {
-        if (!q.inputs[i].is_var() || q.inputs[i].var() != v || !q.inputs[1 - i].is_var() ||
-            !(out(e) == out(s.e)) || !(jaxpr_.aval(q.inputs[1 - i]) == out(e)))
-          continue;
-        s.added = e;
-        s.to = q.inputs[1 - i].var();
-      }
-    }
+    if (readers(v).size() != 1 || is_result_[static_cast<std::size_t>(v)]) return;
+    const int e = readers(v)[0];
+    if (eqn(e).primitive != &add_p || !(out(e) == out(s.e))) return;
+    const Atom& to = eqn(e).inputs[same(eqn(e).inputs[0], Atom::var(v)) ? 1 : 0];
+    if (!to.is_var() || !from_zero_.contains(to.var()) || !(jaxpr_.aval(to) == out(e))) return;
+    s.added = e;
+    s.to = to.var();
   }
 
   // Whether an equation adds up what is in each row of a mask.
@@ -238,10 +268,121 @@ class ChosenSums {
     return jaxpr_.aval(q->inputs[0]).size() == 1 || dims == rows;
   }
 
-  // ---- the program with a branch -----------------------------------------------------------------
+  // ---- the order of equations ---------------------------------------------------------------------
+  // An equation is computed by one branch at most. The mask is there for the branch.
+  void take(Chosen c) {
+    const auto is_taken = [&](int e) { return owner(e) != kNone; };
+    if (std::any_of(c.eqns.begin(), c.eqns.end(), is_taken)) return;
+    for (const int e : c.eqns) owner(e) = e == c.mask ? kNone : static_cast<int>(chosen_.size());
+    c.again = computed_again(c);
+    chosen_.push_back(std::move(c));
+  }
+  // What of cheap producers the branch that adds all elements computes again rather than to read it.
+  std::set<int> computed_again(const Chosen& c) const {
+    std::set<int> again;
+    const std::int64_t n = jaxpr_.aval(c.x).size();
+    int cost = 0;
+    std::vector<int> todo(c.eqns.begin(), c.eqns.end());
+    while (!todo.empty()) {
+      const Eqn& q = eqn(todo.back());
+      todo.pop_back();
+      for (const Atom& a : q.inputs) {
+        const int p = producer(a);
+        if (p < 0 || c.eqns.contains(p) || again.contains(p) || out(p).size() != n) continue;
+        if (form_of(jaxpr_, eqn(p)) != Form::element && eqn(p).primitive != &broadcast_in_dim_p)
+          continue;
+        if (cost + element_cost(eqn(p)) > kComputedAgain) continue;
+        cost += element_cost(eqn(p));
+        again.insert(p);
+        todo.push_back(p);
+      }
+    }
+    return again;
+  }
+
+  // A step is an equation, or all that a branch computes, as the last of it.
+  int step_of(int e) const {
+    const int g = owner_[static_cast<std::size_t>(e)];
+    return g == kNone ? e : *chosen_[static_cast<std::size_t>(g)].eqns.rbegin();
+  }
+  // All steps in the program's order, but for those that have to wait for a branch. A branch that would wait for itself
+  // is given up. Effects are not moved.
+  std::vector<int> order() {
+    waits_.assign(jaxpr_.eqns().size(), 0);
+    is_done_.assign(jaxpr_.eqns().size(), false);
+    next_effect_.assign(jaxpr_.eqns().size(), kNone);
+    int effect = kNone;
+    for (int e = 0; e < count(); ++e) {
+      for (const Atom& a : eqn(e).inputs) {
+        if (producer(a) >= 0 && step_of(producer(a)) != step_of(e)) ++waits(e);
+      }
+      if (eqn(e).effect == Effect::none) continue;
+      if (effect != kNone) next_effect_[static_cast<std::size_t>(effect)] = e, ++waits(e);
+      effect = e;
+    }
+    for (int e = 0; e < count(); ++e) {
+      if (step_of(e) == e && waits(e) == 0) ready_.push(e);
+    }
+    std::vector<int> steps;
+    take_ready(steps);
+    for (const Chosen& c : chosen_) {
+      if (is_done_[static_cast<std::size_t>(c.sums[0].e)]) continue;
+      give_up(c);
+      take_ready(steps);
+    }
+    return steps;
+  }
+  // For how many results of other steps the step of an equation waits.
+  int& waits(int e) { return waits_[static_cast<std::size_t>(step_of(e))]; }
+  void take_ready(std::vector<int>& steps) {
+    while (!ready_.empty()) {
+      const int step = ready_.top();
+      ready_.pop();
+      steps.push_back(step);
+      const int g = owner(step);
+      if (g == kNone) {
+        finish(step);
+        continue;
+      }
+      for (const int e : chosen_[static_cast<std::size_t>(g)].eqns) {
+        if (owner(e) == g) finish(e);
+      }
+    }
+  }
+  void finish(int e) {
+    is_done_[static_cast<std::size_t>(e)] = true;
+    const auto arrives = [&](int reader) {
+      if (step_of(reader) != step_of(e) && --waits(reader) == 0) ready_.push(step_of(reader));
+    };
+    for (const Var v : eqn(e).outputs) {
+      for (const int reader : readers(v)) arrives(reader);
+    }
+    if (const int next = next_effect_[static_cast<std::size_t>(e)]; next != kNone) arrives(next);
+  }
+  void give_up(const Chosen& c) {
+    for (const int e : c.eqns) owner(e) = kNone;
+    for (const int e : c.eqns) {
+      if (e == c.mask) continue;
+      waits(e) = static_cast<int>(
+          std::count_if(eqn(e).inputs.begin(), eqn(e).inputs.end(), [&](const Atom& a) {
+            return producer(a) >= 0 && !is_done_[static_cast<std::size_t>(producer(a))];
+          }));
+      if (waits(e) == 0) ready_.push(e);
+    }
+  }
+
+  // ---- the program with branches -----------------------------------------------------------------
   using AtomOf = std::map<Var, Atom>;
 
-  // Adds an equation with operands in the place of its own.
+  static Atom add(JaxprBuilder& b, const PrimitiveBase& p, Atoms inputs, const Aval& aval) {
+    return add(b, p, std::move(inputs), aval, NoParams{});
+  }
+  template <class P>
+  static Atom add(JaxprBuilder& b, const PrimitiveBase& p, Atoms inputs, const Aval& aval,
+                  P params) {
+    return Atom::var(b.add_eqn1(p, Params::of(std::move(params)), std::move(inputs), aval));
+  }
+  // An equation of the program with other operands.
   template <class Operand>
   static Atom add(JaxprBuilder& b, const Eqn& q, const Aval& aval, const Operand& operand) {
     Atoms inputs;
@@ -249,128 +390,54 @@ class ChosenSums {
     return Atom::var(
         b.add_eqn1(*q.primitive, q.params, std::move(inputs), aval, Effect::none, q.where));
   }
-  static Atom add(JaxprBuilder& b, const PrimitiveBase& p, Atoms inputs, const Aval& aval) {
-    return Atom::var(b.add_eqn1(p, Params::of(NoParams{}), std::move(inputs), aval));
+  static Atom converted(JaxprBuilder& b, const Atom& a, DType dtype) {
+    const Aval aval{b.aval(a).shape, dtype, false};
+    return add(b, convert_element_type_p, {a}, aval, ConvertParams{dtype, false});
   }
   static Aval truth(const Shape& shape) { return {shape, DType::bool_, false}; }
-
-  // Equations that wait for the sums.
-  std::set<int> after(const Chosen& c) const {
-    std::set<Var> waits;
-    std::set<int> all;
-    for (const Sum& s : c.sums) waits.insert(eqn(s.e).outputs[0]);
-    for (int e = 0; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
-      const auto late = [&](const Atom& a) { return a.is_var() && waits.contains(a.var()); };
-      if (std::none_of(eqn(e).inputs.begin(), eqn(e).inputs.end(), late)) continue;
-      all.insert(e);
-      waits.insert(eqn(e).outputs.begin(), eqn(e).outputs.end());
-    }
-    return all;
+  static Atom all(JaxprBuilder& b, const Atom& a, const Shape& axes) {
+    return add(b, reduce_and_p, {a}, truth({}), AxesParams{axes});
+  }
+  static Atom both(JaxprBuilder& b, const Atom& x, const Atom& y) {
+    return add(b, and_p, {x, y}, b.aval(x));
   }
 
-  std::optional<Jaxpr> rewritten(Chosen c) const {
-    const auto ordered = [](const Eqn& q) { return q.effect != Effect::none; };
-    if (std::any_of(jaxpr_.eqns().begin(), jaxpr_.eqns().end(), ordered)) return std::nullopt;
-    const std::set<int> late = after(c);
-    for (const int e : c.eqns) {
-      if (late.contains(e)) return std::nullopt;
-    }
-    for (Sum& s : c.sums) {
-      const int to = s.to < 0 ? -1 : producer_[static_cast<std::size_t>(s.to)];
-      if (late.contains(to) || c.eqns.contains(to)) s.added = -1;
-    }
+  Jaxpr rewritten() {
     JaxprBuilder b;
     AtomOf atoms;
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      atoms.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
     const auto atom = [&](const Atom& a) { return a.is_literal() ? a : atoms.at(a.var()); };
-    const auto copy = [&](int e) {
-      const Eqn& q = eqn(e);
+    for (const int step : order()) {
+      if (owner(step) != kNone) {
+        add_branch(b, chosen_[static_cast<std::size_t>(owner(step))], atoms);
+        continue;
+      }
+      const Eqn& q = eqn(step);
       Atoms inputs;
       for (const Atom& a : q.inputs) inputs.push_back(atom(a));
       const Vars made = b.add_eqn(*q.primitive, q.params, std::move(inputs),
                                   detail::avals_of(jaxpr_, q.outputs), q.effect, q.where);
       for (std::size_t i = 0; i < made.size(); ++i) atoms.emplace(q.outputs[i], Atom::var(made[i]));
-    };
-    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
-      atoms.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
-    const int count = static_cast<int>(jaxpr_.eqns().size());
-    for (int e = 0; e < count; ++e) {
-      if (!late.contains(e) && (e == c.mask || !c.eqns.contains(e))) copy(e);
-    }
-    add_branch(b, c, atoms);
-    for (int e = 0; e < count; ++e) {
-      if (late.contains(e) && !c.adds(e)) copy(e);
     }
     Atoms outs;
     for (const Atom& a : jaxpr_.outs()) outs.push_back(atom(a));
     return b.build(std::move(outs)).jaxpr;
   }
 
-  // The value of a row where it is chosen, and of its others.
-  struct Row {
-    Atom chosen, others;
-  };
-
   // The sums, into `atoms`.
   void add_branch(JaxprBuilder& b, const Chosen& c, AtomOf& atoms) const {
-    const Aval& x = jaxpr_.aval(c.x);
-    const Aval row = x.with_shape({x.shape[1 - c.along]}).strong();
-    const double above = static_cast<double>(above_places(c));
-    // The extremes of each row, counted. What they count as is a row, which is the same for all.
-    const Aval numbers = x.strong(), count = numbers.with_shape({x.shape[c.along]});
-    const Aval whole{count.shape, DType::i32, false};
-    const Atom iota = Atom::var(
-        b.add_eqn1(iota_p, Params::of(IotaParams{whole.dtype, whole.shape, 0}), {}, whole));
-    const Atom place = Atom::var(b.add_eqn1(
-        convert_element_type_p, Params::of(ConvertParams{count.dtype, false}), {iota}, count));
-    const Shape along{static_cast<std::int64_t>(c.along)};
-    const Atom counted =
-        Atom::var(b.add_eqn1(broadcast_in_dim_p, Params::of(BroadcastInDimParams{x.shape, along}),
-                             {add(b, add_p, {place, filled(b, above, count)}, count)}, numbers));
-    const Atom choice =
-        add(b, select_n_p, {atoms.at(eqn(c.mask).outputs[0]), filled(b, 0.0, numbers), counted},
-            numbers);
-    const Atom code =
-        Atom::var(b.add_eqn1(reduce_sum_p, Params::of(AxesParams{along}), {choice}, row));
-    // Whether there is one, and whether all others would add nothing.
-    const Aval of_row = truth(row.shape);
-    Atom alone = add(b, and_p,
-                     {add(b, ge_p, {code, filled(b, above, row)}, of_row),
-                      add(b, lt_p, {code, filled(b, 2 * above, row)}, of_row)},
-                     of_row);
+    const Atom code = extremes(b, c, atoms);
     const std::map<Var, Row> rows = add_rows(b, c, atoms);
-    std::set<Var> masks, matrices;
-    for (const Sum& s : c.sums) {
-      masks.insert(s.mask);
-      if (s.matrix >= 0) matrices.insert(s.matrix);
-    }
-    for (const int e : c.eqns) {  // sums of rows take it that there is nothing else in them
-      if (is_sum_of_rows(c, e)) masks.insert(eqn(e).inputs[0].var());
-    }
-    for (const Var v : masks) {
-      const Atom others = rows.at(v).others;
-      alone = add(b, and_p, {alone, add(b, eq_p, {others, filled(b, 0.0, b.aval(others))}, of_row)},
-                  of_row);
-    }
-    const auto all = [&](const Atom& a, const Shape& axes) {
-      return Atom::var(b.add_eqn1(reduce_and_p, Params::of(AxesParams{axes}), {a}, truth({})));
-    };
-    Atom is_sparse = all(alone, {0});
-    for (const Var v : matrices) {
-      const Atom finite = add(b, is_finite_p, {atoms.at(v)}, truth(jaxpr_.aval(v).shape));
-      is_sparse = add(b, and_p, {is_sparse, all(finite, {0, 1})}, truth({}));
-    }
-    const Atom index =
-        Atom::var(b.add_eqn1(convert_element_type_p, Params::of(ConvertParams{DType::i32, false}),
-                             {is_sparse}, Aval{{}, DType::i32, false}));
     // Both branches take the same: what the sums read, then the places and what is added there.
-    Vars operands = read_by(c);
-    Atoms inputs{index};
+    const Vars operands = read_by(c);
+    Atoms inputs{converted(b, is_sparse(b, c, atoms, rows, code), DType::i32)};
     for (const Var v : operands) inputs.push_back(atoms.at(v));
     inputs.push_back(code);
     Avals results;
     for (const Sum& s : c.sums) {
       inputs.push_back(rows.at(s.mask).chosen);
-      results.push_back(out(s.added >= 0 ? s.added : s.e));
+      results.push_back(out(s.last()));
     }
     CondParams params;
     for (const auto branch : {&ChosenSums::add_all, &ChosenSums::add_chosen}) {
@@ -384,10 +451,57 @@ class ChosenSums {
       params.branches.push_back(inside.build(std::move(sums)).jaxpr);
     }
     const Vars made = b.add_eqn(cond_p, Params::of(std::move(params)), std::move(inputs), results);
-    for (std::size_t i = 0; i < c.sums.size(); ++i) {
-      const Sum& s = c.sums[i];
-      atoms.emplace(eqn(s.added >= 0 ? s.added : s.e).outputs[0], Atom::var(made[i]));
+    for (std::size_t i = 0; i < c.sums.size(); ++i)
+      atoms.emplace(eqn(c.sums[i].last()).outputs[0], Atom::var(made[i]));
+  }
+
+  // The sum of what the extremes of each row count as. These numbers are a row, which is the same for all.
+  Atom extremes(JaxprBuilder& b, const Chosen& c, const AtomOf& atoms) const {
+    const Aval numbers = jaxpr_.aval(c.x).strong();
+    const Aval count = numbers.with_shape({numbers.shape[c.along]}),
+               row = numbers.with_shape({numbers.shape[1 - c.along]});
+    const Aval whole{count.shape, DType::i32, false};
+    const Shape along{static_cast<std::int64_t>(c.along)};
+    const Atom iota = add(b, iota_p, {}, whole, IotaParams{whole.dtype, whole.shape, 0});
+    const Atom place = converted(b, iota, count.dtype);
+    const Atom above = filled(b, static_cast<double>(above_places(c)), count);
+    const Atom counted = add(b, broadcast_in_dim_p, {add(b, add_p, {place, above}, count)}, numbers,
+                             BroadcastInDimParams{numbers.shape, along});
+    const Atom& mask = atoms.at(eqn(c.mask).outputs[0]);
+    const Atom choice = add(b, select_n_p, {mask, filled(b, 0.0, numbers), counted}, numbers);
+    return add(b, reduce_sum_p, {choice}, row, AxesParams{along});
+  }
+
+  // The value of a row where it is chosen, and of its others.
+  struct Row {
+    Atom chosen, others;
+  };
+
+  // Whether each row has one extreme, and all others would add nothing.
+  Atom is_sparse(JaxprBuilder& b, const Chosen& c, const AtomOf& atoms,
+                 const std::map<Var, Row>& rows, const Atom& code) const {
+    const Aval row = b.aval(code), of_row = truth(row.shape);
+    const auto above = static_cast<double>(above_places(c));
+    Atom alone = both(b, add(b, ge_p, {code, filled(b, above, row)}, of_row),
+                      add(b, lt_p, {code, filled(b, 2 * above, row)}, of_row));
+    std::set<Var> masks, matrices;
+    for (const Sum& s : c.sums) {
+      masks.insert(s.mask);
+      if (s.matrix >= 0) matrices.insert(s.matrix);
     }
+    for (const int e : c.eqns) {  // sums of rows take it that there is nothing else in them
+      if (is_sum_of_rows(c, e)) masks.insert(eqn(e).inputs[0].var());
+    }
+    for (const Var v : masks) {
+      const Atom& others = rows.at(v).others;
+      alone = both(b, alone, add(b, eq_p, {others, filled(b, 0.0, b.aval(others))}, of_row));
+    }
+    Atom holds = all(b, alone, {0});
+    for (const Var v : matrices) {
+      const Atom finite = add(b, is_finite_p, {atoms.at(v)}, truth(jaxpr_.aval(v).shape));
+      holds = both(b, holds, all(b, finite, {0, 1}));
+    }
+    return holds;
   }
 
   // What is computed from the mask, by rows.
@@ -404,8 +518,7 @@ class ChosenSums {
         x = from.is_literal() ? from : atoms.at(from.var());
         if (!(b.aval(x).shape == row)) {  // one number
           const Aval number = b.aval(x).with_shape({});
-          if (b.aval(x).ndim() > 0)
-            x = Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{{}}), {x}, number));
+          if (b.aval(x).ndim() > 0) x = add(b, reshape_p, {x}, number, ReshapeParams{{}});
           x = repeated(b, x, number.with_shape(row));
         }
       }
@@ -436,56 +549,35 @@ class ChosenSums {
   }
 
   // ---- the branches ------------------------------------------------------------------------------
-  // Whether the branch that adds all elements computes a value again rather than to read it.
-  std::set<int> computed_again(const Chosen& c) const {
-    std::set<int> again;
-    const std::int64_t n = jaxpr_.aval(c.x).size();
-    int cost = 0;
-    std::vector<int> todo(c.eqns.begin(), c.eqns.end());
-    while (!todo.empty()) {
-      const Eqn& q = eqn(todo.back());
-      todo.pop_back();
-      for (const Atom& a : q.inputs) {
-        const int p = producer(a);
-        if (p < 0 || c.eqns.contains(p) || again.contains(p) || out(p).size() != n) continue;
-        if (form_of(jaxpr_, eqn(p)) != Form::element && eqn(p).primitive != &broadcast_in_dim_p)
-          continue;
-        if (cost + element_cost(eqn(p)) > kCheap) continue;
-        cost += element_cost(eqn(p));
-        again.insert(p);
-        todo.push_back(p);
-      }
-    }
-    return again;
+  static std::set<int> computed_by(const Chosen& c) {
+    std::set<int> eqns = c.eqns;
+    eqns.insert(c.again.begin(), c.again.end());
+    return eqns;
   }
   Vars read_by(const Chosen& c) const {
-    std::set<int> eqns = computed_again(c);
-    eqns.insert(c.eqns.begin(), c.eqns.end());
+    const std::set<int> eqns = computed_by(c);
     std::set<Var> all;
     for (const int e : eqns) {
       for (const Atom& a : eqn(e).inputs) {
         if (a.is_var() && !eqns.contains(producer(a))) all.insert(a.var());
       }
     }
-    for (const Sum& s : c.sums) {
-      if (s.added >= 0) all.insert(s.to);
-    }
     return {all.begin(), all.end()};
   }
 
   Atoms add_all(JaxprBuilder& b, const Chosen& c, AtomOf known, const Atoms&) const {
-    std::set<int> eqns = computed_again(c);
-    eqns.insert(c.eqns.begin(), c.eqns.end());
     const auto operand = [&](const Atom& a) { return known.at(a.var()); };
-    for (const int e : eqns) known.emplace(eqn(e).outputs[0], add(b, eqn(e), out(e), operand));
+    for (const int e : computed_by(c))
+      known.emplace(eqn(e).outputs[0], add(b, eqn(e), out(e), operand));
     Atoms sums;
     for (const Sum& s : c.sums) {
+      const Atom& sum = known.at(eqn(s.last()).outputs[0]);
       if (s.added < 0) {
-        sums.push_back(known.at(eqn(s.e).outputs[0]));
+        sums.push_back(sum);
         continue;
       }
       // Written over what it is added to, as the other branch does: the array may stay where it is.
-      Atoms update{known.at(s.to), add(b, eqn(s.added), out(s.added), operand)};
+      Atoms update{known.at(s.to), sum};
       for (std::int64_t d = 0; d < out(s.added).ndim(); ++d)
         update.push_back(literal_of(0, DType::i64));
       sums.push_back(add(b, dynamic_update_slice_p, std::move(update), out(s.added)));
@@ -495,14 +587,10 @@ class ChosenSums {
 
   Atoms add_chosen(JaxprBuilder& b, const Chosen& c, AtomOf known, const Atoms& rows) const {
     const Aval& code = b.aval(rows[0]);
-    const Aval places{code.shape, DType::i32, false},
-        indices{{code.shape[0], 1}, DType::i32, false};
+    const Aval indices{{code.shape[0], 1}, DType::i32, false};
     const Atom above = filled(b, static_cast<double>(above_places(c)), code);
-    const Atom place =
-        Atom::var(b.add_eqn1(convert_element_type_p, Params::of(ConvertParams{DType::i32, false}),
-                             {add(b, sub_p, {rows[0], above}, code)}, places));
-    const Atom at = Atom::var(
-        b.add_eqn1(reshape_p, Params::of(ReshapeParams{indices.shape}), {place}, indices));
+    const Atom place = converted(b, add(b, sub_p, {rows[0], above}, code), DType::i32);
+    const Atom at = add(b, reshape_p, {place}, indices, ReshapeParams{indices.shape});
     Atoms sums;
     for (std::size_t i = 0; i < c.sums.size(); ++i) {
       const Sum& s = c.sums[i];
@@ -516,39 +604,71 @@ class ChosenSums {
       if (s.matrix >= 0) {
         const Atom& matrix = known.at(s.matrix);
         const Aval& each = b.aval(matrix);
-        const Atom spread = Atom::var(b.add_eqn1(
-            broadcast_in_dim_p, Params::of(BroadcastInDimParams{each.shape, {0}}), {more}, each));
+        const Atom spread =
+            add(b, broadcast_in_dim_p, {more}, each, BroadcastInDimParams{each.shape, {0}});
         more = add(b, mul_p, {spread, matrix}, each);
         params.dimension_numbers.update_window_dims = {1};
       }
-      Atom sum =
-          Atom::var(b.add_eqn1(scatter_add_p, Params::of(std::move(params)), {to, at, more}, aval));
-      if (s.turned)
-        sum = Atom::var(
-            b.add_eqn1(transpose_p, Params::of(TransposeParams{{1, 0}}), {sum}, out(s.e)));
+      Atom sum = add(b, scatter_add_p, {to, at, more}, aval, std::move(params));
+      if (s.turned) sum = add(b, transpose_p, {sum}, out(s.e), TransposeParams{{1, 0}});
       sums.push_back(sum);
     }
     return sums;
   }
 
   const Jaxpr& jaxpr_;
-  const std::vector<int> producer_, uses_;
+  const std::set<Var> from_zero_;
+  const std::vector<int> producer_;
+  std::vector<std::vector<int>> readers_;  // equations, of each variable
+  std::vector<bool> is_result_;            // of each variable: whether the program gives it
+  std::vector<Chosen> chosen_;
+  std::vector<int> owner_;  // of each equation: which of these computes it
+  // While steps are put in order, of each:
+  std::vector<int> waits_, next_effect_;
+  std::vector<bool> is_done_;
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready_;
 };
+
+// Whether it is written in the program that these are zeros.
+bool are_zeros(const Jaxpr& jaxpr, const Atom& a, const std::vector<int>& producer) {
+  if (a.is_literal()) {
+    const Aval& aval = a.literal().aval();
+    return a == Atom::literal(detail::convert_scalar(0, aval.dtype, aval.weak_type));
+  }
+  const int e = producer[static_cast<std::size_t>(a.var())];
+  if (e < 0) return false;
+  const Eqn& q = jaxpr.eqns()[static_cast<std::size_t>(e)];
+  return q.primitive == &broadcast_in_dim_p && q.inputs[0].is_literal() &&
+         are_zeros(jaxpr, q.inputs[0], producer);
+}
+
+Jaxpr sum_chosen_from(const Jaxpr& jaxpr, std::set<Var> from_zero) {
+  const std::vector<int> producer = detail::producers(jaxpr);
+  bool changed = false;
+  std::vector<Eqn> eqns = jaxpr.eqns();
+  for (Eqn& e : eqns) {
+    if (!e.params.has_jaxprs()) continue;
+    std::set<Var> carries;
+    if (e.primitive == &scan_p) {
+      const auto& p = e.params.as<ScanParams>();
+      for (int i = p.num_consts; i < p.num_consts + p.num_carry; ++i) {
+        if (are_zeros(jaxpr, e.inputs[static_cast<std::size_t>(i)], producer)) carries.insert(i);
+      }
+    }
+    const auto pass = [&](const Jaxpr& inside) { return sum_chosen_from(inside, carries); };
+    e.params = detail::map_jaxprs(e.params, pass, changed);
+  }
+  if (!changed) return ChosenSums(jaxpr, std::move(from_zero)).run();
+  const Jaxpr inside(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs());
+  return ChosenSums(inside, std::move(from_zero)).run();
+}
 
 }  // namespace
 
-Jaxpr sum_chosen(const Jaxpr& jaxpr) {
-  const Jaxpr inside = detail::map_regions(jaxpr, sum_chosen);
-  return ChosenSums(inside).run();
-}
+Jaxpr sum_chosen(const Jaxpr& jaxpr) { return sum_chosen_from(jaxpr, {}); }
 
 bool has_extremes(const Jaxpr& jaxpr) {
-  return detail::any_program(jaxpr, [](const Jaxpr& j) {
-    const ChosenSums all(j);
-    return std::any_of(j.eqns().begin(), j.eqns().end(), [&](const Eqn& e) {
-      return all.extreme_of(e, 0) != nullptr || all.extreme_of(e, 1) != nullptr;
-    });
-  });
+  return detail::any_program(jaxpr, [](const Jaxpr& j) { return ChosenSums(j).has_extremes(); });
 }
 
 }  // namespace compiler
