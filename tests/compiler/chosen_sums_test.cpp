@@ -4,10 +4,12 @@
 
 #include <limits>
 
+#include "compiler/passes/passes.hpp"
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -233,6 +235,36 @@ TEST(ChosenSums, StandTogetherWhereNoneWaitsForItself) {
               return over_rows(m, e * of_all(b, e)) + over_rows(n, e * of_all(a, e));
             }),
             1);
+}
+
+TEST(ChosenSums, MoveNoEffects) {
+  const auto rewritten = [](const Program& f) {
+    const Jaxpr jaxpr = stage(f, {uniform({500, 40}, DType::f64), uniform({500, 8}, DType::f64)});
+    std::vector<Eqn> eqns = jaxpr.eqns();
+    for (Eqn& e : eqns) {
+      if (e.primitive == &exp_p || e.primitive == &sin_p) e.effect = Effect::ordered;
+    }
+    const Jaxpr out =
+        compiler::sum_chosen({jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()});
+    std::string order;
+    for (const Eqn& e : out.eqns()) {
+      if (e.effect != Effect::none || e.primitive == &cond_p)
+        order += std::string(e.primitive->name()) + " ";
+    }
+    return order;
+  };
+  EXPECT_EQ(rewritten([](std::span<const Array> x) {
+              const Array m = largest(x[0], DType::f64), a = lax::reduce_sum(m, {0});
+              const Array before = lax::sin(x[1]), after = lax::exp(a);
+              return Arrays{over_rows(m, before), after};
+            }),
+            "sin cond exp ");
+  EXPECT_EQ(rewritten([](std::span<const Array> x) {
+              const Array m = largest(x[0], DType::f64), a = lax::reduce_sum(m, {0});
+              const Array before = lax::exp(a), after = lax::sin(x[1]);
+              return Arrays{over_rows(m, after), before};
+            }),
+            "exp sin ");
 }
 
 // One by one, what is small would be lost.

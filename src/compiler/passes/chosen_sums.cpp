@@ -48,9 +48,8 @@ struct Sum {
   Var mask;
   Var matrix = -1;      ///< of products
   bool turned = false;  ///< the matrix comes first: what is chosen are columns of the result
-  int added =
-      -1;       ///< the equation that adds it to what begins at zero, if that is all that it is for
-  Var to = -1;  ///< that
+  int added = -1;       ///< the equation that adds it to something else, if it is for that alone
+  Var to = -1;          ///< what begins at zero
 
   int last() const { return added < 0 ? e : added; }
 };
@@ -62,8 +61,7 @@ struct Chosen {
   std::size_t along;         ///< the axis of a row
   std::map<Var, Kind> made;  ///< from the mask
   std::vector<Sum> sums;
-  std::set<int>
-      eqns;  ///< the mask, all that is computed from it, and what adds sums to something else
+  std::set<int> eqns;   ///< the mask, what is computed from it, what adds sums to something else
   std::set<int> again;  ///< what is computed before, and again where all elements are added
 };
 
@@ -269,7 +267,7 @@ class ChosenSums {
   }
 
   // ---- the order of equations ---------------------------------------------------------------------
-  // An equation is computed by one branch at most. The mask is there for the branch.
+  // An equation is computed by one branch at most. The mask is computed before: its branch asks what it is.
   void take(Chosen c) {
     const auto is_taken = [&](int e) { return owner(e) != kNone; };
     if (std::any_of(c.eqns.begin(), c.eqns.end(), is_taken)) return;
@@ -277,7 +275,7 @@ class ChosenSums {
     c.again = computed_again(c);
     chosen_.push_back(std::move(c));
   }
-  // What of cheap producers the branch that adds all elements computes again rather than to read it.
+  // What the branch that adds all elements computes again, as that is cheaper than to read it.
   std::set<int> computed_again(const Chosen& c) const {
     std::set<int> again;
     const std::int64_t n = jaxpr_.aval(c.x).size();
@@ -305,8 +303,8 @@ class ChosenSums {
     const int g = owner_[static_cast<std::size_t>(e)];
     return g == kNone ? e : *chosen_[static_cast<std::size_t>(g)].eqns.rbegin();
   }
-  // All steps in the program's order, but for those that have to wait for a branch. A branch that would wait for itself
-  // is given up. Effects are not moved.
+  // All steps in the program's order, but for those that have to wait for a branch. Effects keep their order, too: a
+  // branch that would then wait for itself is given up.
   std::vector<int> order() {
     waits_.assign(jaxpr_.eqns().size(), 0);
     is_done_.assign(jaxpr_.eqns().size(), false);
@@ -317,7 +315,10 @@ class ChosenSums {
         if (producer(a) >= 0 && step_of(producer(a)) != step_of(e)) ++waits(e);
       }
       if (eqn(e).effect == Effect::none) continue;
-      if (effect != kNone) next_effect_[static_cast<std::size_t>(effect)] = e, ++waits(e);
+      if (effect != kNone) {
+        next_effect_[static_cast<std::size_t>(effect)] = e;
+        ++waits(e);
+      }
       effect = e;
     }
     for (int e = 0; e < count(); ++e) {
@@ -332,7 +333,7 @@ class ChosenSums {
     }
     return steps;
   }
-  // For how many results of other steps the step of an equation waits.
+  // For how much of other steps the step of an equation waits: results and effects.
   int& waits(int e) { return waits_[static_cast<std::size_t>(step_of(e))]; }
   void take_ready(std::vector<int>& steps) {
     while (!ready_.empty()) {
@@ -395,7 +396,7 @@ class ChosenSums {
     return add(b, convert_element_type_p, {a}, aval, ConvertParams{dtype, false});
   }
   static Aval truth(const Shape& shape) { return {shape, DType::bool_, false}; }
-  static Atom all(JaxprBuilder& b, const Atom& a, const Shape& axes) {
+  static Atom everywhere(JaxprBuilder& b, const Atom& a, const Shape& axes) {
     return add(b, reduce_and_p, {a}, truth({}), AxesParams{axes});
   }
   static Atom both(JaxprBuilder& b, const Atom& x, const Atom& y) {
@@ -482,8 +483,9 @@ class ChosenSums {
                  const std::map<Var, Row>& rows, const Atom& code) const {
     const Aval row = b.aval(code), of_row = truth(row.shape);
     const auto above = static_cast<double>(above_places(c));
-    Atom alone = both(b, add(b, ge_p, {code, filled(b, above, row)}, of_row),
-                      add(b, lt_p, {code, filled(b, 2 * above, row)}, of_row));
+    const Atom some = add(b, ge_p, {code, filled(b, above, row)}, of_row),
+               few = add(b, lt_p, {code, filled(b, 2 * above, row)}, of_row);
+    Atom alone = both(b, some, few);
     std::set<Var> masks, matrices;
     for (const Sum& s : c.sums) {
       masks.insert(s.mask);
@@ -496,10 +498,10 @@ class ChosenSums {
       const Atom& others = rows.at(v).others;
       alone = both(b, alone, add(b, eq_p, {others, filled(b, 0.0, b.aval(others))}, of_row));
     }
-    Atom holds = all(b, alone, {0});
+    Atom holds = everywhere(b, alone, {0});
     for (const Var v : matrices) {
       const Atom finite = add(b, is_finite_p, {atoms.at(v)}, truth(jaxpr_.aval(v).shape));
-      holds = both(b, holds, all(b, finite, {0, 1}));
+      holds = both(b, holds, everywhere(b, finite, {0, 1}));
     }
     return holds;
   }

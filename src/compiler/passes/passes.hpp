@@ -97,10 +97,12 @@ bool has_scatters(const Jaxpr& jaxpr);
 ///   ->   let s = slice[3:10] x, t = add s v, y = dynamic_update_slice x t 3
 Jaxpr update_sums(const Jaxpr& jaxpr, const std::vector<bool>& donated);
 
-/// Sums over rows of what is 0 but for the least or largest of each row add up that, where it is one alone, at its place: a
-/// branch.
+/// The gradient of a minimum or maximum of rows has a mask: 1 for the extreme of each row, 0 for all else. Sums of such a mask
+/// over all rows, or of its products with a matrix, become a branch: if each row has just one extreme, this alone is
+/// added, at its place.
 ///   let k = reduce_min[axes=(1,)] x, w = convert (eq x (broadcast k)), y = dot_general[contracting 0, 0] w e
 ///   ->   if each row has one: scatter_add 0 places e; else as before
+/// What is chosen is added one after the other, in another order than before. Linear in the number of equations.
 TELAMON_API Jaxpr sum_chosen(const Jaxpr& jaxpr);
 /// Whether a program, or a loop or branch of it, asks which elements of rows are the extremes.
 bool has_extremes(const Jaxpr& jaxpr);
