@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
@@ -284,6 +285,32 @@ TEST(ChosenSums, AreTakenBeforeTheyAreAddedToSomethingLarge) {
   const auto got = execute(executable, inputs(DType::f32))[0].to_vector<double>(),
              want = f(inputs(DType::f64))[0].to_vector<double>();
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1);
+}
+
+// Loops add to what they carry from zero on, but not so many that an f32 could not count them.
+TEST(ChosenSums, AreAddedOneByOneToWhatBeginsAtZero) {
+  const Aval x{{500, 40}, DType::f32, false}, sums{{40}, DType::f32, false},
+      factors{{}, DType::f32, false};
+  const Program step = [](std::span<const Array> x) {
+    return Arrays{x[1] + lax::reduce_sum(largest(x[0] * x[2], DType::f32), {0})};
+  };
+  const Jaxpr body = stage(step, {uniform(x.shape, DType::f32), uniform(sums.shape, DType::f32),
+                                  uniform({}, DType::f32)});
+  const auto adds = [&](std::int64_t length, float first) {
+    detail::JaxprBuilder b;
+    const Atom all = Atom::var(b.add_input(x)),
+               each = Atom::var(b.add_input(factors.with_shape({length}))),
+               from = compiler::repeated(b, Atom::literal(Array(first)), sums);
+    const ScanParams params{.jaxpr = body, .length = length, .num_consts = 1, .num_carry = 1};
+    const Var out = b.add_eqn1(scan_p, Params::of(params), {all, from, each}, sums);
+    const Jaxpr program = compiler::sum_chosen(b.build({Atom::var(out)}).jaxpr);
+    typecheck_jaxpr(program);
+    EXPECT_THAT(program.to_string(), HasSubstr("scatter_add"));
+    return program.to_string().find("dynamic_update_slice") != std::string::npos;
+  };
+  EXPECT_TRUE(adds(100, 0));
+  EXPECT_FALSE(adds(100, 1));
+  EXPECT_FALSE(adds(100'000, 0));
 }
 
 // Blocks of rows run side by side, each with its branch, and its sums stay where they are.

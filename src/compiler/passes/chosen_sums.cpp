@@ -33,7 +33,8 @@ using detail::JaxprBuilder;
 constexpr std::int64_t kLeastRow = 16;         // elements: of fewer all products take as long
 constexpr std::int64_t kLeastElements = 4096;  // of all rows: a branch takes half a microsecond
 constexpr int kComputedAgain = 12;  // cycles of a vector that the branch computes rather than reads
-constexpr std::size_t kMostEquations = 256;  // from one mask: gradients have about ten
+constexpr std::int64_t kMostAdded = 1 << 20;  // to one f32, one by one: it counts up to 2^24
+constexpr std::size_t kMostEquations = 256;   // from one mask: gradients have about ten
 
 /// What is computed from a mask of extremes.
 enum class Kind : std::uint8_t {
@@ -67,8 +68,8 @@ struct Chosen {
 
 class ChosenSums {
  public:
-  /// Of inputs that loops carry we may know that they begin at zero.
-  explicit ChosenSums(const Jaxpr& jaxpr, std::set<Var> from_zero = {})
+  /// Of inputs that loops carry we may know that they begin at zero, and how often the program runs.
+  explicit ChosenSums(const Jaxpr& jaxpr, std::map<Var, std::int64_t> from_zero = {})
       : jaxpr_(jaxpr), from_zero_(std::move(from_zero)), producer_(detail::producers(jaxpr)) {}
 
   bool has_extremes() const {
@@ -175,7 +176,7 @@ class ChosenSums {
       const int e = *todo.begin();
       todo.erase(todo.begin());
       if (auto sum = sum_of(c, e)) {
-        if (!sum->turned) add_what_follows(*sum);
+        if (!sum->turned) add_what_follows(c, *sum);
         c.eqns.insert({sum->e, sum->last()});
         c.sums.push_back(*sum);
       } else if (const auto kind = kind_of(c, e); !kind || !add(e, *kind)) {
@@ -191,11 +192,16 @@ class ChosenSums {
   }
   bool is_mask(const Chosen& c, const Atom& a) const { return kind(c, a) == Kind::mask; }
 
+  // Whether what is chosen in each trip of a loop may be added one by one.
+  bool may_add(const Chosen& c, const Aval& sum, std::int64_t trips) const {
+    return sum.dtype != DType::f32 || jaxpr_.aval(c.x).shape[1 - c.along] <= kMostAdded / trips;
+  }
   // The sum over all rows of a mask that an equation takes. One after the other, short floats would lose too much.
   std::optional<Sum> sum_of(const Chosen& c, int e) const {
     const Eqn& q = eqn(e);
     if (q.outputs.size() != 1 || (out(e).dtype != DType::f32 && out(e).dtype != DType::f64))
       return std::nullopt;
+    if (!may_add(c, out(e), 1)) return std::nullopt;
     const Shape rows{static_cast<std::int64_t>(1 - c.along)};
     if (q.primitive == &reduce_sum_p && is_mask(c, q.inputs[0]) && reduction_axes(q) == rows)
       return Sum{e, q.inputs[0].var()};
@@ -215,13 +221,16 @@ class ChosenSums {
     return std::nullopt;
   }
   // What begins at zero is a sum itself, to which may be added one by one. To something large that would lose what is small.
-  void add_what_follows(Sum& s) const {
+  void add_what_follows(const Chosen& c, Sum& s) const {
     const Var v = eqn(s.e).outputs[0];
     if (readers(v).size() != 1 || is_result_[static_cast<std::size_t>(v)]) return;
     const int e = readers(v)[0];
     if (eqn(e).primitive != &add_p || !(out(e) == out(s.e))) return;
     const Atom& to = eqn(e).inputs[same(eqn(e).inputs[0], Atom::var(v)) ? 1 : 0];
-    if (!to.is_var() || !from_zero_.contains(to.var()) || !(jaxpr_.aval(to) == out(e))) return;
+    const auto found = to.is_var() ? from_zero_.find(to.var()) : from_zero_.end();
+    if (found == from_zero_.end() || !(jaxpr_.aval(to) == out(e)) ||
+        !may_add(c, out(e), found->second))
+      return;
     s.added = e;
     s.to = to.var();
   }
@@ -619,7 +628,7 @@ class ChosenSums {
   }
 
   const Jaxpr& jaxpr_;
-  const std::set<Var> from_zero_;
+  const std::map<Var, std::int64_t> from_zero_;  // trips
   const std::vector<int> producer_;
   std::vector<std::vector<int>> readers_;  // equations, of each variable
   std::vector<bool> is_result_;            // of each variable: whether the program gives it
@@ -644,17 +653,18 @@ bool are_zeros(const Jaxpr& jaxpr, const Atom& a, const std::vector<int>& produc
          are_zeros(jaxpr, q.inputs[0], producer);
 }
 
-Jaxpr sum_chosen_from(const Jaxpr& jaxpr, std::set<Var> from_zero) {
+Jaxpr sum_chosen_from(const Jaxpr& jaxpr, std::map<Var, std::int64_t> from_zero) {
   const std::vector<int> producer = detail::producers(jaxpr);
   bool changed = false;
   std::vector<Eqn> eqns = jaxpr.eqns();
   for (Eqn& e : eqns) {
     if (!e.params.has_jaxprs()) continue;
-    std::set<Var> carries;
+    std::map<Var, std::int64_t> carries;
     if (e.primitive == &scan_p) {
       const auto& p = e.params.as<ScanParams>();
       for (int i = p.num_consts; i < p.num_consts + p.num_carry; ++i) {
-        if (are_zeros(jaxpr, e.inputs[static_cast<std::size_t>(i)], producer)) carries.insert(i);
+        if (are_zeros(jaxpr, e.inputs[static_cast<std::size_t>(i)], producer))
+          carries.emplace(i, std::max<std::int64_t>(1, p.length));
       }
     }
     const auto pass = [&](const Jaxpr& inside) { return sum_chosen_from(inside, carries); };
