@@ -117,7 +117,7 @@ int main() {
   show("row_updates", tl::jit(histogram), tl::zeros({100'000}));
   show("row_groups", tl::jit(scores), tl::zeros({16'384, 64}), tl::zeros({64, 256}),
        tl::zeros({256, 8}));
-  show("chosen_sums", tl::jit(farthest), tl::zeros({30, 3}), tl::zeros({200, 3}));
+  show("chosen_sums", tl::jit(farthest), tl::zeros({32, 3}), tl::zeros({200, 3}));
   show("tiles", tl::jit(below_largest), tl::zeros({32, 16'384}));
   setenv("TELAMON_DISABLE", "inline_kernels", 1);
   std::cout << "== ir\n" << function_of(lower().compile().text("ir"), "div_") << "\n";

@@ -30,10 +30,11 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kLeastRow = 16;         // elements: of fewer all products take as long
+// Elements: of fewer all products take as long, or less where the rows of a matrix are longer.
+constexpr std::int64_t kLeastRow = 32;
 constexpr std::int64_t kLeastElements = 4096;  // of all rows: a branch takes half a microsecond
 constexpr int kComputedAgain = 12;  // cycles of a vector that the branch computes rather than reads
-constexpr std::int64_t kMostAdded = 1 << 20;  // to one f32, one by one: it counts up to 2^24
+constexpr std::int64_t kMostAdded = 1 << 14;  // rows, to one f32, one by one: more would lose much
 constexpr std::size_t kMostEquations = 256;   // from one mask: gradients have about ten
 
 /// What is computed from a mask of extremes.
@@ -49,10 +50,6 @@ struct Sum {
   Var mask;
   Var matrix = -1;      ///< of products
   bool turned = false;  ///< the matrix comes first: what is chosen are columns of the result
-  int added = -1;       ///< the equation that adds it to something else, if it is for that alone
-  Var to = -1;          ///< what begins at zero
-
-  int last() const { return added < 0 ? e : added; }
 };
 
 /// A mask of extremes that is read by sums alone.
@@ -62,15 +59,13 @@ struct Chosen {
   std::size_t along;         ///< the axis of a row
   std::map<Var, Kind> made;  ///< from the mask
   std::vector<Sum> sums;
-  std::set<int> eqns;   ///< the mask, what is computed from it, what adds sums to something else
+  std::set<int> eqns;   ///< the mask, and what is computed from it
   std::set<int> again;  ///< what is computed before, and again where all elements are added
 };
 
 class ChosenSums {
  public:
-  /// Of inputs that loops carry we may know that they begin at zero, and how often the program runs.
-  explicit ChosenSums(const Jaxpr& jaxpr, std::map<Var, std::int64_t> from_zero = {})
-      : jaxpr_(jaxpr), from_zero_(std::move(from_zero)), producer_(detail::producers(jaxpr)) {}
+  explicit ChosenSums(const Jaxpr& jaxpr) : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)) {}
 
   bool has_extremes() const {
     return std::any_of(jaxpr_.eqns().begin(), jaxpr_.eqns().end(), [&](const Eqn& e) {
@@ -176,8 +171,7 @@ class ChosenSums {
       const int e = *todo.begin();
       todo.erase(todo.begin());
       if (auto sum = sum_of(c, e)) {
-        if (!sum->turned) add_what_follows(c, *sum);
-        c.eqns.insert({sum->e, sum->last()});
+        c.eqns.insert(e);
         c.sums.push_back(*sum);
       } else if (const auto kind = kind_of(c, e); !kind || !add(e, *kind)) {
         return false;
@@ -192,16 +186,13 @@ class ChosenSums {
   }
   bool is_mask(const Chosen& c, const Atom& a) const { return kind(c, a) == Kind::mask; }
 
-  // Whether what is chosen in each trip of a loop may be added one by one.
-  bool may_add(const Chosen& c, const Aval& sum, std::int64_t trips) const {
-    return sum.dtype != DType::f32 || jaxpr_.aval(c.x).shape[1 - c.along] <= kMostAdded / trips;
-  }
   // The sum over all rows of a mask that an equation takes. One after the other, short floats would lose too much.
   std::optional<Sum> sum_of(const Chosen& c, int e) const {
     const Eqn& q = eqn(e);
     if (q.outputs.size() != 1 || (out(e).dtype != DType::f32 && out(e).dtype != DType::f64))
       return std::nullopt;
-    if (!may_add(c, out(e), 1)) return std::nullopt;
+    if (out(e).dtype == DType::f32 && jaxpr_.aval(c.x).shape[1 - c.along] > kMostAdded)
+      return std::nullopt;
     const Shape rows{static_cast<std::int64_t>(1 - c.along)};
     if (q.primitive == &reduce_sum_p && is_mask(c, q.inputs[0]) && reduction_axes(q) == rows)
       return Sum{e, q.inputs[0].var()};
@@ -220,21 +211,6 @@ class ChosenSums {
     }
     return std::nullopt;
   }
-  // What begins at zero is a sum itself, to which may be added one by one. To something large that would lose what is small.
-  void add_what_follows(const Chosen& c, Sum& s) const {
-    const Var v = eqn(s.e).outputs[0];
-    if (readers(v).size() != 1 || is_result_[static_cast<std::size_t>(v)]) return;
-    const int e = readers(v)[0];
-    if (eqn(e).primitive != &add_p || !(out(e) == out(s.e))) return;
-    const Atom& to = eqn(e).inputs[same(eqn(e).inputs[0], Atom::var(v)) ? 1 : 0];
-    const auto found = to.is_var() ? from_zero_.find(to.var()) : from_zero_.end();
-    if (found == from_zero_.end() || !(jaxpr_.aval(to) == out(e)) ||
-        !may_add(c, out(e), found->second))
-      return;
-    s.added = e;
-    s.to = to.var();
-  }
-
   // Whether an equation adds up what is in each row of a mask.
   bool is_sum_of_rows(const Chosen& c, int e) const {
     return eqn(e).primitive == &reduce_sum_p && is_mask(c, eqn(e).inputs[0]) &&
@@ -447,7 +423,7 @@ class ChosenSums {
     Avals results;
     for (const Sum& s : c.sums) {
       inputs.push_back(rows.at(s.mask).chosen);
-      results.push_back(out(s.last()));
+      results.push_back(out(s.e));
     }
     CondParams params;
     for (const auto branch : {&ChosenSums::add_all, &ChosenSums::add_chosen}) {
@@ -462,7 +438,7 @@ class ChosenSums {
     }
     const Vars made = b.add_eqn(cond_p, Params::of(std::move(params)), std::move(inputs), results);
     for (std::size_t i = 0; i < c.sums.size(); ++i)
-      atoms.emplace(eqn(c.sums[i].last()).outputs[0], Atom::var(made[i]));
+      atoms.emplace(eqn(c.sums[i].e).outputs[0], Atom::var(made[i]));
   }
 
   // The sum of what the extremes of each row count as. These numbers are a row, which is the same for all.
@@ -581,18 +557,7 @@ class ChosenSums {
     for (const int e : computed_by(c))
       known.emplace(eqn(e).outputs[0], add(b, eqn(e), out(e), operand));
     Atoms sums;
-    for (const Sum& s : c.sums) {
-      const Atom& sum = known.at(eqn(s.last()).outputs[0]);
-      if (s.added < 0) {
-        sums.push_back(sum);
-        continue;
-      }
-      // Written over what it is added to, as the other branch does: the array may stay where it is.
-      Atoms update{known.at(s.to), sum};
-      for (std::int64_t d = 0; d < out(s.added).ndim(); ++d)
-        update.push_back(literal_of(0, DType::i64));
-      sums.push_back(add(b, dynamic_update_slice_p, std::move(update), out(s.added)));
-    }
+    for (const Sum& s : c.sums) sums.push_back(known.at(eqn(s.e).outputs[0]));
     return sums;
   }
 
@@ -607,7 +572,6 @@ class ChosenSums {
       const Sum& s = c.sums[i];
       Aval aval = out(s.e);
       if (s.turned) std::swap(aval.shape[0], aval.shape[1]);
-      const Atom to = s.added >= 0 ? known.at(s.to) : filled(b, 0.0, aval);
       Atom more = rows[i + 1];
       ScatterParams params;
       params.dimension_numbers = {.inserted_window_dims = {0}, .scatter_dims_to_operand_dims = {0}};
@@ -620,7 +584,7 @@ class ChosenSums {
         more = add(b, mul_p, {spread, matrix}, each);
         params.dimension_numbers.update_window_dims = {1};
       }
-      Atom sum = add(b, scatter_add_p, {to, at, more}, aval, std::move(params));
+      Atom sum = add(b, scatter_add_p, {filled(b, 0.0, aval), at, more}, aval, std::move(params));
       if (s.turned) sum = add(b, transpose_p, {sum}, out(s.e), TransposeParams{{1, 0}});
       sums.push_back(sum);
     }
@@ -628,7 +592,6 @@ class ChosenSums {
   }
 
   const Jaxpr& jaxpr_;
-  const std::map<Var, std::int64_t> from_zero_;  // trips
   const std::vector<int> producer_;
   std::vector<std::vector<int>> readers_;  // equations, of each variable
   std::vector<bool> is_result_;            // of each variable: whether the program gives it
@@ -640,44 +603,12 @@ class ChosenSums {
   std::priority_queue<int, std::vector<int>, std::greater<>> ready_;
 };
 
-// Whether it is written in the program that these are zeros.
-bool are_zeros(const Jaxpr& jaxpr, const Atom& a, const std::vector<int>& producer) {
-  if (a.is_literal()) {
-    const Aval& aval = a.literal().aval();
-    return a == Atom::literal(detail::convert_scalar(0, aval.dtype, aval.weak_type));
-  }
-  const int e = producer[static_cast<std::size_t>(a.var())];
-  if (e < 0) return false;
-  const Eqn& q = jaxpr.eqns()[static_cast<std::size_t>(e)];
-  return q.primitive == &broadcast_in_dim_p && q.inputs[0].is_literal() &&
-         are_zeros(jaxpr, q.inputs[0], producer);
-}
-
-Jaxpr sum_chosen_from(const Jaxpr& jaxpr, std::map<Var, std::int64_t> from_zero) {
-  const std::vector<int> producer = detail::producers(jaxpr);
-  bool changed = false;
-  std::vector<Eqn> eqns = jaxpr.eqns();
-  for (Eqn& e : eqns) {
-    if (!e.params.has_jaxprs()) continue;
-    std::map<Var, std::int64_t> carries;
-    if (e.primitive == &scan_p) {
-      const auto& p = e.params.as<ScanParams>();
-      for (int i = p.num_consts; i < p.num_consts + p.num_carry; ++i) {
-        if (are_zeros(jaxpr, e.inputs[static_cast<std::size_t>(i)], producer))
-          carries.emplace(i, std::max<std::int64_t>(1, p.length));
-      }
-    }
-    const auto pass = [&](const Jaxpr& inside) { return sum_chosen_from(inside, carries); };
-    e.params = detail::map_jaxprs(e.params, pass, changed);
-  }
-  if (!changed) return ChosenSums(jaxpr, std::move(from_zero)).run();
-  const Jaxpr inside(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs());
-  return ChosenSums(inside, std::move(from_zero)).run();
-}
-
 }  // namespace
 
-Jaxpr sum_chosen(const Jaxpr& jaxpr) { return sum_chosen_from(jaxpr, {}); }
+Jaxpr sum_chosen(const Jaxpr& jaxpr) {
+  const Jaxpr inside = detail::map_regions(jaxpr, sum_chosen);
+  return ChosenSums(inside).run();
+}
 
 bool has_extremes(const Jaxpr& jaxpr) {
   return detail::any_program(jaxpr, [](const Jaxpr& j) { return ChosenSums(j).has_extremes(); });
