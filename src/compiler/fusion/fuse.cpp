@@ -538,7 +538,7 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
-  constexpr int kTurns = 4;  // more than any program took that is no long chain (of 1,700)
+  constexpr int kTurns = 4;  // no plan of 1,700 programs is another one for it
   std::set<int> forced = options.alone;
   for (int turn = 1;; ++turn) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();

@@ -19,7 +19,6 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
-#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
