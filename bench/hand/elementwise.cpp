@@ -297,6 +297,25 @@ const Register upsample("B02.upsample", "us", [] {
   });
 });
 
+/// Parts put together, each computed in its own way.
+const Register join("B02.join_24", "us", [] {
+  constexpr std::size_t kParts = 24, kPart = 4096;
+  Buffers<float> b{{uf(1, kParts * kPart)}, blank<float>(1, kParts * kPart)};
+  return elementwise(std::move(b), 8. * kParts * kPart, [](Buffers<float>& x) {
+    const float* first = x.in[0].data();
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const float* part = first + i * kPart;
+      float* __restrict out = &x.out[0][i * kPart];
+      if (i % 2 == 0) {
+        const auto times = static_cast<float>(i + 1);
+        for (std::size_t j = 0; j < kPart; ++j) out[j] = part[j] * times;
+      } else {
+        for (std::size_t j = 0; j < kPart; ++j) out[j] = part[j] + first[j];
+      }
+    }
+  });
+});
+
 // ---- broadcast, transposed -----------------------------------------------------------------------
 constexpr std::size_t kRows = 1024, kColumns = 4096;
 
@@ -329,30 +348,6 @@ void transposed_add(const float* a, const float* b, float* out) {
         }
       }
     }
-  }
-}
-/// The same without a sum; what is left over at the edges, number by number.
-void transpose(const float* x, float* out, std::size_t rows, std::size_t columns) {
-  const std::size_t whole_rows = rows / 16 * 16, whole_columns = columns / 16 * 16;
-  const auto one = [&](std::size_t i, std::size_t j) { out[j * rows + i] = x[i * columns + j]; };
-  for (std::size_t i0 = 0; i0 < whole_rows; i0 += 64) {
-    const std::size_t i1 = std::min(i0 + 64, whole_rows);
-    for (std::size_t j0 = 0; j0 < whole_columns; j0 += 16) {
-      for (std::size_t i = i0; i < i1; i += 16) {
-        Line square[16];
-#pragma GCC unroll 16
-        for (std::size_t k = 0; k < 16; ++k) square[k] = load_line(x + (i + k) * columns + j0);
-        turn(square);
-#pragma GCC unroll 16
-        for (std::size_t k = 0; k < 16; ++k) store_line(out + (j0 + k) * rows + i, square[k]);
-      }
-    }
-    for (std::size_t j = whole_columns; j < columns; ++j) {
-      for (std::size_t i = i0; i < i1; ++i) one(i, j);
-    }
-  }
-  for (std::size_t i = whole_rows; i < rows; ++i) {
-    for (std::size_t j = 0; j < columns; ++j) one(i, j);
   }
 }
 const bool transposes = [] {

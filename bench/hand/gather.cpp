@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "hand.hpp"
+#include "lines.hpp"
 
 namespace bench {
 namespace {
@@ -133,6 +134,14 @@ const Register set_rows("B13.set_rows_8", "us", [] {
           std::memcpy(&d.out[static_cast<std::size_t>(d.i[n]) * 8], &d.v[n * 8], 8 * sizeof(float));
       },
       [](const Deposit& d) { return std::vector{output(d.out)}; });
+});
+/// Columns that are rows of another matrix: sixteen at a time, in squares.
+const Register set_columns("B13.set_columns", "us", [] {
+  constexpr std::size_t kSide = 400;
+  return by_hand(
+      Rows{uf(1, kSide * kSide), {}, {}, Floats(kSide * kSide)},
+      [](Rows& r) { transpose(r.table.data(), r.out.data(), kSide, kSide); },
+      [](const Rows& r) { return std::vector{output(r.out)}; });
 });
 struct Plane {
   Ints i, j;

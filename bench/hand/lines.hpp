@@ -1,6 +1,8 @@
-// Squares of 16 x 16 numbers, turned within registers.
+// Squares of 16 x 16 numbers, turned within registers, and matrices in such squares.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -34,6 +36,48 @@ inline void turn(Line (&square)[16]) {
   exchange_rows<4>(square);
   exchange_rows<2>(square);
   exchange_rows<1>(square);
+}
+
+/// Squares of 8 x 8 numbers in f64: pairs of lanes stay together.
+template <int Distance>
+inline void exchange_rows_of_pairs(Line (&square)[8]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    if ((i & Distance) == 0) {
+      exchange<2 * Distance>(square[i], square[i + Distance],
+                             std::make_integer_sequence<int, 16>());
+    }
+  }
+}
+inline void turn_pairs(Line (&square)[8]) {
+  exchange_rows_of_pairs<4>(square);
+  exchange_rows_of_pairs<2>(square);
+  exchange_rows_of_pairs<1>(square);
+}
+
+/// A matrix transposed, square by square; what is left over at the edges, number by number.
+inline void transpose(const float* x, float* out, std::size_t rows, std::size_t columns) {
+  const std::size_t whole_rows = rows / 16 * 16, whole_columns = columns / 16 * 16;
+  const auto one = [&](std::size_t i, std::size_t j) { out[j * rows + i] = x[i * columns + j]; };
+  for (std::size_t i0 = 0; i0 < whole_rows; i0 += 64) {
+    const std::size_t i1 = std::min(i0 + 64, whole_rows);
+    for (std::size_t j0 = 0; j0 < whole_columns; j0 += 16) {
+      for (std::size_t i = i0; i < i1; i += 16) {
+        Line square[16];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < 16; ++k) square[k] = load_line(x + (i + k) * columns + j0);
+        turn(square);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < 16; ++k) store_line(out + (j0 + k) * rows + i, square[k]);
+      }
+    }
+    for (std::size_t j = whole_columns; j < columns; ++j) {
+      for (std::size_t i = i0; i < i1; ++i) one(i, j);
+    }
+  }
+  for (std::size_t i = whole_rows; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) one(i, j);
+  }
 }
 
 // 16 rows of N numbers, one after the other, are N lines; turned, line j holds number j of each row.
