@@ -1,6 +1,10 @@
 // The sine and the cosine of an angle, for loops that run along lanes.
 #pragma once
 
+#include <cstdint>
+
+#include "hand.hpp"
+
 namespace bench {
 
 /// An angle that is not negative, and less than 2^30.
@@ -24,6 +28,27 @@ inline void sine_and_cosine(double x, double& sine, double& cosine) {
   const double p = (n & 1) != 0 ? c : s, q = (n & 1) != 0 ? s : c;
   sine = (n & 2) != 0 ? -p : p;
   cosine = ((n + 1) & 2) != 0 ? -q : q;
+}
+/// Sixteen angles of less than 128 quarters of a turn, whose products with the first part of pi / 2 are exact. The
+/// polynomials are those of Cephes (Moshier 1989).
+[[gnu::always_inline]] inline void sine_and_cosine(Vector<float> x, Vector<float>& sine,
+                                                   Vector<float>& cosine) {
+  using Floats16 = Vector<float>;
+  using Bits = Vector<std::int32_t>;
+  constexpr std::int32_t kSign = INT32_MIN, kHalf = 0x3f000000;
+  const Bits half = (Bits(x) & kSign) | kHalf;  // of the sign of x
+  const Bits n = __builtin_convertvector(x * .63661977F + Floats16(half), Bits);
+  const Floats16 quarters = __builtin_convertvector(n, Floats16);
+  const Floats16 r = (x - quarters * 1.5707855224609375F) - quarters * 1.0804334e-5F;
+  const Floats16 z = r * r;
+  const Floats16 s =
+      ((-1.9515295891e-4F * z + 8.3321608736e-3F) * z - 1.6666654611e-1F) * (z * r) + r;
+  const Floats16 c =
+      ((2.443315711809948e-5F * z - 1.388731625493765e-3F) * z + 4.166664568298827e-2F) * (z * z) +
+      (1 - .5F * z);
+  const Floats16 p = (n & 1) != 0 ? c : s, q = (n & 1) != 0 ? s : c;
+  sine = Floats16(Bits(p) ^ (n << 30 & kSign));
+  cosine = Floats16(Bits(q) ^ ((n + 1) << 30 & kSign));
 }
 
 }  // namespace bench
