@@ -9,6 +9,7 @@ The workloads, with their ids, are in
     jax_models.py    B08 loops, B09 ODEs, B10 N-body, B11 Monte Carlo, B12 second order, B15 Gaussian process,
                      GMM, KMEANS, B17 small and deep
     jax_compile.py   B00 start, B16 compilation
+    jax_memory.py    MEM
 and their inputs in inputs.py.
 """
 import harness
@@ -18,8 +19,9 @@ if __name__ == "__main__":
     harness.limit_threads(OPTIONS.threads)  # before JAX is imported
 
 import jax
-import jax_arrays  # noqa: F401  registers its workloads, as do the next two
+import jax_arrays  # noqa: F401  registers its workloads, as do the next three
 import jax_compile  # noqa: F401
+import jax_memory  # noqa: F401
 import jax_models  # noqa: F401
 from jax_common import arrays
 
