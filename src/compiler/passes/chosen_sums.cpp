@@ -11,7 +11,6 @@
 #include <bit>
 #include <map>
 #include <optional>
-#include <queue>
 #include <set>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/step_order.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -250,7 +250,7 @@ class ChosenSums {
     return jaxpr_.aval(q->inputs[0]).size() == 1 || dims == rows;
   }
 
-  // ---- the order of equations ---------------------------------------------------------------------
+  // ---- what each branch computes ------------------------------------------------------------------
   // An equation is computed by one branch at most. The mask is computed before: its branch asks what it is.
   void take(Chosen c) {
     const auto is_taken = [&](int e) { return owner(e) != kNone; };
@@ -280,80 +280,6 @@ class ChosenSums {
       }
     }
     return again;
-  }
-
-  // A step is an equation, or all that a branch computes, as the last of it.
-  int step_of(int e) const {
-    const int g = owner_[static_cast<std::size_t>(e)];
-    return g == kNone ? e : *chosen_[static_cast<std::size_t>(g)].eqns.rbegin();
-  }
-  // All steps in the program's order, but for those that have to wait for a branch. Effects keep their order, too: a
-  // branch that would then wait for itself is given up.
-  std::vector<int> order() {
-    waits_.assign(jaxpr_.eqns().size(), 0);
-    is_done_.assign(jaxpr_.eqns().size(), false);
-    next_effect_.assign(jaxpr_.eqns().size(), kNone);
-    int effect = kNone;
-    for (int e = 0; e < count(); ++e) {
-      for (const Atom& a : eqn(e).inputs) {
-        if (producer(a) >= 0 && step_of(producer(a)) != step_of(e)) ++waits(e);
-      }
-      if (eqn(e).effect == Effect::none) continue;
-      if (effect != kNone) {
-        next_effect_[static_cast<std::size_t>(effect)] = e;
-        ++waits(e);
-      }
-      effect = e;
-    }
-    for (int e = 0; e < count(); ++e) {
-      if (step_of(e) == e && waits(e) == 0) ready_.push(e);
-    }
-    std::vector<int> steps;
-    take_ready(steps);
-    for (const Chosen& c : chosen_) {
-      if (is_done_[static_cast<std::size_t>(c.sums[0].e)]) continue;
-      give_up(c);
-      take_ready(steps);
-    }
-    return steps;
-  }
-  // For how much of other steps the step of an equation waits: results and effects.
-  int& waits(int e) { return waits_[static_cast<std::size_t>(step_of(e))]; }
-  void take_ready(std::vector<int>& steps) {
-    while (!ready_.empty()) {
-      const int step = ready_.top();
-      ready_.pop();
-      steps.push_back(step);
-      const int g = owner(step);
-      if (g == kNone) {
-        finish(step);
-        continue;
-      }
-      for (const int e : chosen_[static_cast<std::size_t>(g)].eqns) {
-        if (owner(e) == g) finish(e);
-      }
-    }
-  }
-  void finish(int e) {
-    is_done_[static_cast<std::size_t>(e)] = true;
-    const auto arrives = [&](int reader) {
-      if (step_of(reader) != step_of(e) && --waits(reader) == 0) ready_.push(step_of(reader));
-    };
-    for (const Var v : eqn(e).outputs) {
-      for (const int reader : readers(v)) arrives(reader);
-    }
-    if (const int next = next_effect_[static_cast<std::size_t>(e)]; next != kNone) arrives(next);
-  }
-  void give_up(const Chosen& c) {
-    for (const int e : c.eqns) owner(e) = kNone;
-    for (const int e : c.eqns) {
-      if (e == c.mask) continue;
-      waits(e) = static_cast<int>(
-          std::count_if(eqn(e).inputs.begin(), eqn(e).inputs.end(), [&](const Atom& a) {
-            return producer(a) >= 0 && !is_done_[static_cast<std::size_t>(producer(a))];
-          }));
-      if (waits(e) == 0) ready_.push(e);
-    }
   }
 
   // ---- the program with branches -----------------------------------------------------------------
@@ -393,7 +319,7 @@ class ChosenSums {
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
       atoms.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
     const auto atom = [&](const Atom& a) { return a.is_literal() ? a : atoms.at(a.var()); };
-    for (const int step : order()) {
+    for (const int step : order_of_steps(jaxpr_, owner_)) {
       if (owner(step) != kNone) {
         add_branch(b, chosen_[static_cast<std::size_t>(owner(step))], atoms);
         continue;
@@ -596,10 +522,6 @@ class ChosenSums {
   std::vector<bool> is_result_;            // of each variable: whether the program gives it
   std::vector<Chosen> chosen_;
   std::vector<int> owner_;  // of each equation: which of these computes it
-  // While steps are put in order, of each:
-  std::vector<int> waits_, next_effect_;
-  std::vector<bool> is_done_;
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready_;
 };
 
 }  // namespace
