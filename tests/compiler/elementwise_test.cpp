@@ -474,5 +474,28 @@ TEST(CompiledElementwise, LargeResultsOfWholeRowsAreWrittenAnywhere) {
   EXPECT_FALSE(is_streamed(check(over, {uniform({2100, 1024}, DType::f32)}, 2, 64)));
 }
 
+// No masks are made of truth values that are read and written, nor of what is computed of them by bits alone.
+TEST(CompiledElementwise, TruthValuesThatAreReadStayBytes) {
+  const Program logic = [](std::span<const Array> x) {
+    const Array y = lax::bitwise_or(lax::bitwise_and(x[0], x[1]), lax::bitwise_not(x[2]));
+    return Arrays{y, lax::bitwise_xor(y, x[0]), lax::convert_element_type(x[1], DType::i32),
+                  lax::rev(x[2], {0})};
+  };
+  for (const std::int64_t n : {1, 3, 16, 37, 1000}) {
+    const auto truths = [&](unsigned seed) { return uniform({n}, DType::bool_, 0, 2, seed); };
+    const Compiled e = check(logic, {truths(1), truths(2), truths(3)});
+    if (n < 1000) continue;
+    for (const char* const mask : {"vptestm", "vptestnm", "pcmpeqb"})
+      EXPECT_EQ(e->text("asm").find(mask), std::string::npos) << e->text("asm");
+  }
+  // Others become bytes where they are written.
+  const Program mixed = [](std::span<const Array> x) {
+    const Array above = lax::gt(x[0], lax::full_like(x[0], 0.5));
+    return Arrays{lax::bitwise_and(above, x[1]), lax::bitwise_xor(lax::bitwise_not(x[1]), above),
+                  lax::select(x[1], x[0], lax::neg(x[0]))};
+  };
+  check(mixed, {uniform({517}, DType::f32), uniform({517}, DType::bool_, 0, 2)});
+}
+
 }  // namespace
 }  // namespace telamon::testing

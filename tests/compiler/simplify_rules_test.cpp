@@ -346,6 +346,8 @@ const Example kExamples[] = {
     {"fold_of_one", "a:f32[8,1]", "b:f32[8] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_and", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_or", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
+    {"fold_of_truths", "a:bool[8,64]", "b:bool[8] = P [ axes=(1,) ] a", "b",
+     "convert_element_type P broadcast_in_dim ne"},
     {"fold_of_stack reduce_sum", "a:f32[1,4] b:f32[1,4] c:f32[1,4]",
      "d:f32[3,4] = concatenate [ dimension=0 ] a b c e:f32[4] = P [ axes=(0,) ] d", "e",
      "reshape reshape add reshape add"},

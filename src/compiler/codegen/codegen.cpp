@@ -95,6 +95,7 @@ void CodeGen::Impl::start_function(llvm::Function* f, Kind k) {
   kind = k;
   made.clear();
   extremes.clear();
+  bytes_read.clear();
   constants.clear();
   levels.clear();
   fail = nullptr;

@@ -418,7 +418,7 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(to.handle), *i = node_of(first);
   const int w = m.width(i), k = static_cast<int>(columns.size());
-  if (w == 1 || i->stride != k || dtype == DType::bool_) {
+  if (w == 1 || i->stride != k) {
     for (int c = 0; c < k; ++c)
       store(to, dtype, add(first, index(c)), columns[static_cast<std::size_t>(c)]);
     return;
@@ -427,7 +427,7 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
   Vectors values;
   for (const Scalar c : columns) values.push_back(m.as_vector(node_of(c), w));
   m.at(m.depth());
-  for (Value*& v : values) v = m.b.CreateBitCast(v, m.vector_type(t, w));
+  for (Value*& v : values) v = m.b.CreateBitCast(m.to_memory(v, dtype), m.vector_type(t, w));
   const llvm::Align align(size_of(dtype));
   if (takes_parts(k, w, m.streaming))
     return m.store_parts_of_rows(t, m.element_address(t, p, i), align, values, w);

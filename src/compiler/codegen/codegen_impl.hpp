@@ -150,6 +150,8 @@ struct CodeGen::Impl {
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
   // By the result, of this function. Some are erased, where loops are made anew: then they are forgotten here.
   llvm::ValueMap<llvm::Value*, Extreme, ForgetReplaced> extremes;
+  // By truth values that were read, or computed of such ones: the bytes that they are in memory, each 0 or 1.
+  llvm::ValueMap<llvm::Value*, llvm::WeakVH, ForgetReplaced> bytes_read;
   std::multimap<std::uint64_t, llvm::Function*> functions;  // kernels and segments, by hash
   llvm::GlobalNumberState numbers;                          // of globals, for comparing functions
   std::map<llvm::Constant*, llvm::GlobalVariable*> in_memory;  // what functions read as tables
@@ -294,6 +296,8 @@ struct CodeGen::Impl {
   void store_lanes(llvm::Value* v, llvm::Value* address, llvm::Align align, int count);
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
+  /// The bytes of truth values, where they are there, or computed of bytes that are; else null.
+  llvm::Value* bytes_of(llvm::Value* truths, int depth);
   /// A field of the Context, loaded once per function. At level 0.
   llvm::Value* context_field(int field);
   /// The index or offset of a location: a constant, or in kernels an entry of their table.

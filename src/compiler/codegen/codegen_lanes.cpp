@@ -212,6 +212,7 @@ Scalars CodeGen::transpose(Scalars rows) {
   std::iota(all.begin(), all.end(), 0);
   for (const Scalar r : rows) v.push_back({m.as_vector(node_of(r), lanes), all});
   m.at(d);
+  for (std::size_t r = 0; r < v.size(); ++r) v[r].value = m.to_memory(v[r].value, rows[r].dtype());
   const int bits = static_cast<int>(v[0].value->getType()->getScalarSizeInBits());
   const int part = std::min(lanes, 128 / bits);
   const auto take = [&](const Row& x, const Row& y, const Mask& mask) {
@@ -235,7 +236,7 @@ Scalars CodeGen::transpose(Scalars rows) {
   }
   for (const Row& r : v) {
     Scalar& column = rows[static_cast<std::size_t>(r.columns[0])];
-    column = Scalar(m.make(r.value, d), column.dtype());
+    column = Scalar(m.make(m.from_memory(r.value, column.dtype()), d), column.dtype());
   }
   return rows;
 }

@@ -134,10 +134,36 @@ Pointer CodeGen::offset(Pointer base, DType dtype, Scalar elements) {
 }
 
 Value* CodeGen::Impl::from_memory(Value* v, DType dtype) {
-  return dtype == DType::bool_ ? b.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+  if (dtype != DType::bool_) return v;
+  Value* truth = b.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+  if (llvm::isa<llvm::Instruction>(truth)) bytes_read[truth] = v;
+  return truth;
 }
+// What is computed of bytes lies beside what it stands for, where all that reads that finds it, too.
+Value* CodeGen::Impl::bytes_of(Value* truths, int depth) {
+  if (const auto found = bytes_read.find(truths); found != bytes_read.end() && found->second)
+    return found->second;
+  llvm::Type* const t = truths->getType()->getWithNewType(b.getInt8Ty());
+  if (const auto* c = llvm::dyn_cast<llvm::Constant>(truths)) {
+    if (c->isNullValue()) return llvm::Constant::getNullValue(t);
+    return c->isAllOnesValue() ? llvm::ConstantInt::get(t, 1) : nullptr;
+  }
+  auto* const op = llvm::dyn_cast<llvm::BinaryOperator>(truths);
+  if (op == nullptr || depth == 0 || !op->isBitwiseLogicOp()) return nullptr;
+  Value* const x = bytes_of(op->getOperand(0), depth - 1);
+  Value* const y = x == nullptr ? nullptr : bytes_of(op->getOperand(1), depth - 1);
+  if (y == nullptr) return nullptr;
+  const llvm::IRBuilderBase::InsertPointGuard guard(b);
+  if (llvm::Instruction* const next = op->getNextNode()) b.SetInsertPoint(next);
+  else b.SetInsertPoint(op->getParent());
+  Value* const bytes = b.CreateBinOp(op->getOpcode(), x, y);
+  bytes_read[truths] = bytes;
+  return bytes;
+}
+constexpr int kDeepest = 8;  // operations, one after the other, that are looked at
 Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
   if (dtype != DType::bool_) return v;
+  if (Value* const bytes = bytes_of(v, kDeepest)) return bytes;
   llvm::Type* t = b.getInt8Ty();
   if (const auto* vt = llvm::dyn_cast<llvm::FixedVectorType>(v->getType()))
     t = llvm::FixedVectorType::get(t, vt->getNumElements());

@@ -151,7 +151,7 @@ Scalar CodeGen::convert(Scalar x, DType to) {
         if (is_float(to) && from == DType::bool_)
           return b.CreateSelect(v, llvm::ConstantFP::get(t, 1), llvm::ConstantFP::get(t, 0));
         if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
-        return b.CreateIntCast(v, t, !is_unsigned(x));
+        return b.CreateIntCast(impl_->to_memory(v, from), t, !is_unsigned(x));
       });
 }
 

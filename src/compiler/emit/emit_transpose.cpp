@@ -55,7 +55,7 @@ class TransposeEmitter {
   std::optional<std::size_t> contiguous_dim(const Eqn& eqn) const {
     if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var()) return {};
     const Aval& x = k_.scope.jaxpr.aval(eqn.inputs[0]);
-    if (k_.scope.jaxpr.aval(eqn.outputs[0]).shape != shape_ || x.dtype == DType::bool_) return {};
+    if (k_.scope.jaxpr.aval(eqn.outputs[0]).shape != shape_) return {};
     std::size_t last = x.shape.size() - 1;
     while (last > 0 && x.shape[last] == 1) --last;
     const Shape& order = eqn.params.as<TransposeParams>().permutation;

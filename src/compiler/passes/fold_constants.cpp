@@ -57,13 +57,16 @@ bool has_closed_equations(const Jaxpr& jaxpr, const std::vector<bool>& known_inp
     return a.is_literal() || known[static_cast<std::size_t>(a.var())];
   };
   for (const Eqn& e : jaxpr.eqns()) {
-    for (const Region& r : regions_of(e)) {
-      std::vector<bool> inputs;
-      for (int i = 0; i < r.num_consts; ++i)
-        inputs.push_back(is_known(e.inputs[r.operand + static_cast<std::size_t>(i)]));
-      if (has_closed_equations(*r.jaxpr, inputs)) return true;
+    if (e.params.has_jaxprs()) {
+      for (const Region& r : regions_of(e)) {
+        std::vector<bool> inputs;
+        for (int i = 0; i < r.num_consts; ++i)
+          inputs.push_back(is_known(e.inputs[r.operand + static_cast<std::size_t>(i)]));
+        if (has_closed_equations(*r.jaxpr, inputs)) return true;
+      }
+      continue;
     }
-    if (e.params.has_jaxprs() || !std::all_of(e.inputs.begin(), e.inputs.end(), is_known)) continue;
+    if (!std::all_of(e.inputs.begin(), e.inputs.end(), is_known)) continue;
     if (!only_moves(e)) return true;
     for (const Var v : e.outputs) known[static_cast<std::size_t>(v)] = true;
   }

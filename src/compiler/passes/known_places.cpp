@@ -149,9 +149,6 @@ class Places {
     if (!places || places->size() > kMostIndices) return std::nullopt;
     const auto runs = runs_of(numbers(*places), of.shape[*axis]);
     if (!runs) return std::nullopt;
-    // Columns of truth values are not put together in registers.
-    if (runs->size() > 1 && of.dtype == DType::bool_ && *axis + 1 == of.shape.size())
-      return std::nullopt;
     Atoms parts;
     for (const Run& run : *runs) parts.push_back(slice(atoms_(e.inputs[0]), of, *axis, run, e));
     if (parts.size() == 1) return parts[0];

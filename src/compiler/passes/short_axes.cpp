@@ -69,8 +69,8 @@ Shape without_last(Shape shape) {
 /// take too many shuffles.
 bool by_columns(const Aval& a) {
   constexpr std::int64_t kOfBytes = 4;
-  return (is_native(a.dtype) || detail::is_small_float(a.dtype)) && a.dtype != DType::bool_ &&
-         a.ndim() >= 2 && (size_of(a.dtype) > 1 || a.shape.back() <= kOfBytes);
+  return (is_native(a.dtype) || detail::is_small_float(a.dtype)) && a.ndim() >= 2 &&
+         (size_of(a.dtype) > 1 || a.shape.back() <= kOfBytes);
 }
 /// Whether transposes turn squares of as many vectors as there are rows (emit_transpose.cpp), which is faster.
 bool by_squares(const Aval& out) {

@@ -169,6 +169,7 @@ std::span<const Rule> rules() {
       {"reduction_of_transpose",
        reduction_of_transpose,
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_prod_p}},
+      {"fold_of_truths", fold_of_truths, {&reduce_and_p, &reduce_or_p, &reduce_xor_p}},
       {"element_of_broadcasts", element_of_broadcasts},
       {"element_of_transposes", element_of_transposes},
       {"element_of_matrices", element_of_matrices},

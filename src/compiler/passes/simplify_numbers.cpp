@@ -293,6 +293,23 @@ std::optional<Atom> converted_sum(Simplifier& s, const Eqn& e, const Aval& out) 
   return s.make(reduce_sum_p, sum->params, {x}, out);
 }
 
+// Truth values that are read are folded as the bytes that they are, of which vectors hold more at a time and masks need not
+// be made first (`any` over a middle axis on Zen 4: 0.3 of the time).
+std::optional<Atom> fold_of_truths(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::int64_t kLeastSize = 1 << 9;
+  const Atom& x = e.inputs[0];
+  const Aval& of = s.aval(x);
+  const Eqn* const made = s.definition(x);
+  if (out.dtype != DType::bool_ || of.size() < kLeastSize || x.is_literal() ||
+      (made != nullptr && is_elementwise(*made)))
+    return std::nullopt;
+  const auto as_bytes = [](const Aval& a) { return Aval{a.shape, DType::u8, false}; };
+  const Atom bytes =
+      s.make(convert_element_type_p, ConvertParams{DType::u8, false}, {x}, as_bytes(of));
+  const Atom folded = s.make(*e.primitive, e.params, {bytes}, as_bytes(out));
+  return s.make(ne_p, NoParams{}, {folded, s.filled(0, as_bytes(out))}, out);
+}
+
 // Whether it is not 0, asked of what is true or false, or was: convert(c) != 0 = c, convert(c) == 0 = !c
 std::optional<Atom> truth_of_number(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t i : {1, 0}) {

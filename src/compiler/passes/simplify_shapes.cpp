@@ -43,9 +43,7 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
     return std::nullopt;
   const std::int64_t row = shape.back(), times = shape[static_cast<std::size_t>(last) - 1];
   const auto most = size_of(out.dtype) > 1 ? kSmallMatrix : kMostOfBytes;
-  if (row < 2 || row > kLongest || row == 4 || times < 2 || row * times > most ||
-      out.dtype == DType::bool_)
-    return std::nullopt;
+  if (row < 2 || row > kLongest || row == 4 || times < 2 || row * times > most) return std::nullopt;
   // What is repeated along other dimensions, too, would be put together row by row: worth it for the shortest.
   const Eqn* seen = s.defined_by(x, reshape_p);
   const bool again =
