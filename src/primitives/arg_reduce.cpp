@@ -72,6 +72,11 @@ std::int64_t shift_axis(ArgReduceParams& p, const Array&, int axis) {
 template <Pick kPick>
 Arrays lower(const ArgReduceParams& p, std::span<const Array> operands) {
   const Array& x = operands[0];
+  if (x.dtype() == DType::bool_) {  // kernels compare bytes
+    const Array bytes = lax::convert_element_type(x, DType::u8);
+    return {kPick == Pick::largest ? lax::argmax(bytes, p.axes[0], p.index_dtype)
+                                   : lax::argmin(bytes, p.axes[0], p.index_dtype)};
+  }
   const auto d = static_cast<std::size_t>(p.axes[0]);
   const Array best =
       kPick == Pick::largest ? lax::reduce_max(x, p.axes) : lax::reduce_min(x, p.axes);
