@@ -46,7 +46,7 @@ Array joined(const Arrays& parts, std::int64_t axis) { return lax::concatenate(p
 std::string batch(std::int64_t n, const char* of) { return "[" + std::to_string(n) + of + "]"; }
 
 TEST(BatchMembers, OfJacobiansTakeOneKernel) {
-  for (const std::int64_t n : {64, 67, 500, 2055}) {
+  for (const std::int64_t n : {17, 31, 64, 67, 500, 2055}) {
     SCOPED_TRACE(n);
     const Compiled e =
         check(jacobians_of_turns(),
@@ -57,7 +57,25 @@ TEST(BatchMembers, OfJacobiansTakeOneKernel) {
   }
 }
 
-// What does nothing but compute row by row stays as it is, as do batches of few members, and rows of whole vectors.
+// The product of as many rotations about an axis: of each the kernel that puts its matrix together, and that of the product.
+TEST(BatchMembers, MayBeFewWhereThatSavesKernels) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        return Arrays{vmap([](const Array& angles) {
+          const Array zero = zeros({}, DType::f32), last = stack({zero, zero, zero + 1});
+          Array m = eye(3, 3, 0, DType::f32);
+          for (int i = 0; i < 100; ++i) {
+            const Array c = lax::cos(angles(i)), s = lax::sin(angles(i));
+            m = matmul(m, stack({stack({c, -s, zero}), stack({s, c, zero}), last}));
+          }
+          return m;
+        })(a[0])};
+      },
+      {uniform({50, 100}, DType::f32)}, -1, 1e4);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("dot_general")));
+}
+
+// What does nothing but compute row by row stays as it is, as do products of few members, and rows of whole vectors.
 TEST(BatchMembers, OfOneShapeAreLeftAlone) {
   const auto whole = [](const Program& f, const Arrays& inputs) {
     const Compiled with = check(f, inputs, -1, 1e4),
@@ -66,7 +84,13 @@ TEST(BatchMembers, OfOneShapeAreLeftAlone) {
   };
   whole([](std::span<const Array> a) { return Arrays{lax::exp(a[0]) * a[0] + 1}; },
         {uniform({500, 5}, DType::f64)});
-  whole(jacobians_of_turns(), {uniform({63, 3}, DType::f64), uniform({63, 3}, DType::f64)});
+  whole(
+      [](std::span<const Array> a) {
+        Array m = a[0];
+        for (int i = 0; i < 8; ++i) m = matmul(m, a[1]) + a[0];
+        return Arrays{m};
+      },
+      {uniform({63, 3, 3}, DType::f64), uniform({63, 3, 3}, DType::f64)});
   whole([](std::span<const Array> a) { return Arrays{softmax(a[0], 1)}; },
         {uniform({500, 64}, DType::f64)});
   whole([](std::span<const Array> a) { return Arrays{lax::tanh(matmul(a[0], a[1]))}; },

@@ -14,14 +14,15 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kLeastMembers = 64;
+constexpr std::int64_t kManyMembers = 64;
 constexpr std::int64_t kLongest = 32;          // axes of a member
 constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
 constexpr std::int64_t kMostOfMatrix = 64;     // the same with a matrix that all members share
 constexpr std::int64_t kMostTerms = 4;     // of sums that are short: there is little to load again
 constexpr std::int64_t kMostFactors = 64;  // numbers of matrices that registers nearly hold
-// Numbers of a member that are computed: for few members compiling takes longer than it saves.
-constexpr std::int64_t kLeastMost = 1'000, kMostForMember = 32;
+// Numbers of a member that are computed: for few members compiling takes longer than it saves, but where what would be
+// kernels of their own takes as long to compile.
+constexpr std::int64_t kLeastMost = 1'000, kMostForMember = 32, kMostForKernel = 32;
 constexpr std::int64_t kLongRun = 2;       // vectors
 constexpr std::int64_t kLeastTurned = 16;  // numbers that no vector of their operands has
 
@@ -238,6 +239,12 @@ bool MemberChoice::repeats_only(const Eqn& eqn) const {
   return roles_.is_shared(x) || roles_.numbers(x.var()) == roles_.numbers(eqn.outputs[0]);
 }
 
+// Whether an equation that is not taken apart is, for the most part, a kernel of its own.
+static bool has_own_kernel(MemberRole role, const Eqn& eqn) {
+  return role != MemberRole::element && eqn.primitive != &reshape_p &&
+         eqn.primitive != &broadcast_in_dim_p;
+}
+
 // Whether lanes run along the batch, or rows of a member are whole vectors, in any case.
 bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
   const auto ends_with_batch = [&](const Atom& a) {
@@ -264,7 +271,7 @@ void MemberChoice::weigh(std::int64_t& most) {
   /// Of a set: elements of arrays (of which there may be more than integers count), and numbers of a member.
   struct Weight {
     double computed = 0, turned = 0, around = 0;
-    std::int64_t numbers = 0, turned_numbers = 0, members = 0;
+    std::int64_t numbers = 0, turned_numbers = 0, members = 0, kernels = 0;
   };
   const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
   std::vector<Weight> weights(n);
@@ -294,6 +301,7 @@ void MemberChoice::weigh(std::int64_t& most) {
     w.members = std::max(w.members, members);
     w.numbers += steps;
     w.computed += static_cast<double>(members) * static_cast<double>(steps);
+    w.kernels += has_own_kernel(role_[e], eqn) ? 1 : 0;
     if (role_[e] == MemberRole::element || repeats_only(eqn) || keeps_vectors(eqn) ||
         (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
       continue;
@@ -301,10 +309,11 @@ void MemberChoice::weigh(std::int64_t& most) {
     w.turned_numbers += numbers;
   }
   for (const Weight& w : weights) {
-    const std::int64_t allowed = std::min(most, kLeastMost + kMostForMember * w.members);
+    const std::int64_t by_members =
+        w.members >= kManyMembers ? kLeastMost + kMostForMember * w.members : 0;
+    const std::int64_t allowed = std::min(most, std::max(by_members, kMostForKernel * w.kernels));
     chosen_.push_back(2 * w.computed >= 3 * w.around && 2 * w.turned >= w.around &&
-                      w.turned_numbers >= kLeastTurned && w.members >= kLeastMembers &&
-                      w.numbers > 0 && w.numbers <= allowed);
+                      w.turned_numbers >= kLeastTurned && w.numbers > 0 && w.numbers <= allowed);
     if (chosen_.back()) most -= w.numbers;
   }
 }
