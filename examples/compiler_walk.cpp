@@ -77,6 +77,9 @@ Array farthest(const Array& directions, const Array& points) {
 }
 Array below_largest(const Array& x) { return x - tl::max(x, 0); }
 
+Array turned(const Array& x) { return tl::transpose(tl::reshape(x, {3, 8})); }
+Array sines_of_turned(const Array& x) { return tl::sum(tl::sin(turned(tl::sin(turned(x))))); }
+
 Array cartesian(const Array& p) {
   return p(0) * tl::stack(std::vector{tl::cos(p(1)), tl::sin(p(1))});
 }
@@ -104,6 +107,7 @@ int main() {
     std::cout << "== " << pass << "\n" << compiled.text(pass);
   show("fold_constants", tl::jit(windowed), tl::zeros({8}));
   show("small_floats", tl::jit(doubled_square), tl::zeros({8}, tl::DType::bf16));
+  show("moves", tl::jit(tl::grad(sines_of_turned)), tl::zeros({8, 3}));
   show("reorder", tl::jit(decays), tl::zeros({8}), tl::zeros({40}));
   show("batch_members", tl::jit(tl::vmap(tl::jacfwd(cartesian))), tl::zeros({100, 2}));
   show("short_axes", tl::jit(squared_distances), tl::zeros({64, 3}));

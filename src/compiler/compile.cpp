@@ -359,16 +359,18 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // What members of a batch compute becomes arrays of all members, number by number. Columns of derivatives come side by
-  // side; points in space become their coordinates.
+  // What is moved about and back is computed where it was. What members of a batch compute becomes arrays of all members,
+  // number by number. Columns of derivatives come side by side; points in space become their coordinates.
   const Jaxpr whole = jaxpr;
+  if (c.wants({"moves"}, has_transposes(jaxpr), "the program has no transposes"))
+    c.run("moves", jaxpr, undo_moves);
   c.run("batch_members", jaxpr,
         [&](const Jaxpr& j) { return split_batch_members(j, c.enabled("zero_signs")); });
   c.run("reorder", jaxpr, reorder);
   c.run("short_axes", jaxpr,
         [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
-              "batch_members, short_axes and reorder change nothing that it could follow")) {
+              "moves, batch_members, short_axes and reorder change nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);

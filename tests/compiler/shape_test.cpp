@@ -173,7 +173,8 @@ TEST(CompiledShapes, LongChainsOfTransposesAndReshapesAreStoredInBetween) {
         grad([&](const Array& y) { return lax::reduce_sum(turned(Arrays{y})[0], {0, 1}); })(x[0])};
   };
   check(turned, {uniform({7, 5}, DType::f32)}, kSteps);
-  check(gradient, {uniform({7, 5}, DType::f32)}, 2 * kSteps - 2);
+  check(gradient, {uniform({7, 5}, DType::f32)}, 2 * kSteps - 2, 0, {.disabled = {"moves"}});
+  check(gradient, {uniform({7, 5}, DType::f32)}, 1);  // which needs none of them
 }
 
 TEST(CompiledShapes, DynamicSlicesWork) {

@@ -231,6 +231,17 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{x[0](slice(1, {})) - x[0](slice({}, -1))}; },
       {uniform({40, 40, 3}, DType::f64)},
       words("jaxpr", ",40,3] = s")};
+  all["moves"] = {[](std::span<const Array> x) {
+                    const auto turned = [](const Array& y) {
+                      return lax::transpose(lax::reshape(y, {40, 8}), {1, 0});
+                    };
+                    const auto back = [](const Array& y) {
+                      return lax::reshape(lax::transpose(y, {1, 0}), {8, 40});
+                    };
+                    return Arrays{back(back(lax::exp(turned(turned(x[0])))))};
+                  },
+                  {uniform({8, 40}, DType::f32)},
+                  words("jaxpr", "transpose")};
   all["reorder"] = {[](std::span<const Array> x) {
                       return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
                     },
@@ -471,11 +482,11 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
                          word == "dce" || word == "loops" || word == "join_loops" ||
-                         word == "residuals" || word == "reorder" || word == "batch_members" ||
-                         word == "short_axes" || word == "merge_axes" || word == "small_floats" ||
-                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
-                         word == "row_updates" || word == "row_groups" || word == "chosen_sums" ||
-                         word == "tiles";
+                         word == "residuals" || word == "moves" || word == "reorder" ||
+                         word == "batch_members" || word == "short_axes" || word == "merge_axes" ||
+                         word == "small_floats" || word == "mirrored_sums" || word == "wraps" ||
+                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
+                         word == "chosen_sums" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

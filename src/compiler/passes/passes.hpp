@@ -112,6 +112,12 @@ bool has_extremes(const Jaxpr& jaxpr);
 ///   let i = iota[dimension=0] , c = mul i 2, d = transpose[(1,0)] c   ->   iota[dimension=1], mul
 TELAMON_API Jaxpr reorder(const Jaxpr& jaxpr);
 
+/// What is transposed, computed with element by element and transposed back is computed where it was.
+///   let t = transpose[(1,0)] x, s = sin t, y = transpose[(1,0)] s   ->   let y = sin x
+TELAMON_API Jaxpr undo_moves(const Jaxpr& jaxpr);
+/// Whether a program, or a loop or branch of it, has any.
+bool has_transposes(const Jaxpr& jaxpr);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
