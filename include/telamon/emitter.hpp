@@ -6,6 +6,7 @@
 // same rule serves scalar and vector code, so a rule must not branch on values, but select.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -105,6 +106,8 @@ class TELAMON_API Emitter {
 
   virtual Scalar compare(Compare how, Scalar a, Scalar b) = 0;  ///< bool
   virtual Scalar select(Scalar condition, Scalar if_true, Scalar if_false) = 0;
+  /// Of numbers in ascending order, as `sort` has it, the one at `rank`.
+  virtual Scalar order_statistic(std::span<const Scalar> x, std::size_t rank) = 0;
   virtual Scalar convert(Scalar x, DType dtype) = 0;  ///< as convert_element_type
   virtual Scalar bitcast(Scalar x, DType dtype) = 0;  ///< same width
   /// A function by name: of floats ("exp", "pow", ...: runtime/math), or counting bits of integers.

@@ -56,6 +56,11 @@ extern TELAMON_API const Primitive<> eq_p, ne_p, lt_p, le_p, gt_p, ge_p;
 extern TELAMON_API const Primitive<> select_n_p;
 /// clamp(low, x, high): the bounds are scalars or of x's shape.
 extern TELAMON_API const Primitive<> clamp_p;
+/// order_statistic(x0, x1, ...): of each element, the one at `rank` when they are sorted, as sort_p has it.
+struct OrderStatisticParams {
+  std::int64_t rank = 0;
+};
+extern TELAMON_API const Primitive<OrderStatisticParams> order_statistic_p;
 /// threefry2x32(k0, k1, x0, x1): u32 of one shape; two results.
 extern TELAMON_API const Primitive<> threefry2x32_p;
 

@@ -177,6 +177,26 @@ Examples conversions() {
 }
 const RuleExamples kConversions(conversions);
 
+const RuleExamples kOrderStatistics([] {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Array x(std::vector<double>{3, -0., nan, 2}), y(std::vector<double>{1, 0, 5, 2}),
+      z(std::vector<double>{2, -0., nan, 7});
+  Examples all;
+  for (const std::int64_t rank : {0, 1, 2}) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+      all.push_back(
+          example(order_statistic_p, {rank},
+                  {lax::convert_element_type(x, dtype), lax::convert_element_type(y, dtype),
+                   lax::convert_element_type(z, dtype)},
+                  {.differentiate = false}));
+  }
+  const Array whole(std::vector<std::int32_t>{3, -7, 5}),
+      none(std::vector<bool>{true, false, true});
+  all.push_back(example(order_statistic_p, {1}, {whole, whole, whole, whole}));
+  all.push_back(example(order_statistic_p, {0}, {none, none}));
+  return all;
+});
+
 const RuleExamples kThreefry([] {
   const Array k(std::vector<std::uint32_t>{1, 2, 3}),
       x(std::vector<std::uint32_t>{7, 0, 0xffffffffu});

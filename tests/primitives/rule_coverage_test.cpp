@@ -44,8 +44,8 @@ TEST(RuleCoverage, ExplainsOnlyPrimitivesThatExist) {
   }
 }
 
-const std::set<std::string_view> kVariadic = {"concatenate", "stack", "select_n", "sort",
-                                              "optimization_barrier"};
+const std::set<std::string_view> kVariadic = {
+    "concatenate", "stack", "select_n", "sort", "order_statistic", "optimization_barrier"};
 
 class Rules : public testing::TestWithParam<const PrimitiveBase*> {};
 

@@ -223,9 +223,11 @@ class CodeGen final : public Emitter {
   /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
   Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
                      const std::function<Scalars(const Scalars& carried)>& body);
+  /// Which side of a branch is mostly run.
+  enum class Likely : std::uint8_t { either, otherwise };
   /// What one of two sides gives, which alone is run.
   Scalars if_else(Scalar condition, const std::function<Scalars()>& then,
-                  const std::function<Scalars()>& otherwise);
+                  const std::function<Scalars()>& otherwise, Likely likely = Likely::either);
   /// Code of which everything may leave that does not depend on it, loads too.
   void scope(const std::function<void()>& body);
   /// Code whose loads stay inside: a kernel within another function.
@@ -275,6 +277,7 @@ class CodeGen final : public Emitter {
   Scalar shift_right_arithmetic(Scalar a, Scalar b) override;
   Scalar compare(Compare how, Scalar a, Scalar b) override;
   Scalar select(Scalar condition, Scalar if_true, Scalar if_false) override;
+  Scalar order_statistic(std::span<const Scalar> x, std::size_t rank) override;
   Scalar convert(Scalar x, DType dtype) override;
   Scalar bitcast(Scalar x, DType dtype) override;
   using Emitter::math;

@@ -1,4 +1,6 @@
 // Control in CodeGen: loops that carry values, branches, regions.
+#include <llvm/IR/MDBuilder.h>
+
 #include "compiler/codegen/codegen_impl.hpp"
 
 namespace telamon {
@@ -190,13 +192,15 @@ void CodeGen::if_then(Scalar condition, const std::function<void()>& then) {
 
 // The sides stay open until both are known: the wider one decides how wide a result is.
 Scalars CodeGen::if_else(Scalar condition, const std::function<Scalars()>& then,
-                         const std::function<Scalars()>& otherwise) {
+                         const std::function<Scalars()>& otherwise, Likely likely) {
   Impl& m = *impl_;
   const int outer = m.depth();
   llvm::BasicBlock* blocks[] = {m.block("then"), m.block("else")};
   llvm::BasicBlock* after = m.block("endif");
   m.at(outer);
-  m.b.CreateCondBr(node_of(condition)->value, blocks[0], blocks[1]);
+  llvm::MDNode* weights =
+      likely == Likely::either ? nullptr : llvm::MDBuilder(m.context).createUnlikelyBranchWeights();
+  m.b.CreateCondBr(node_of(condition)->value, blocks[0], blocks[1], weights);
   Scalars results[2];
   llvm::BasicBlock* ends[2];
   for (int side = 0; side < 2; ++side) {

@@ -263,6 +263,13 @@ struct CodeGen::Impl {
                 return emit(x, y);
               });
   }
+  /// Whether neither of two floating-point numbers is NaN.
+  Scalar ordered(Scalar a, Scalar c) {
+    constexpr std::int64_t kOrdered = -1;  // among the comparisons
+    return binary(
+        kCompare, a, c, DType::bool_,
+        [&](llvm::Value* x, llvm::Value* y) { return b.CreateFCmpORD(x, y); }, kOrdered);
+  }
   /// The greatest or the least of two floating-point numbers, NaN where one is.
   llvm::Value* extreme(bool greatest, llvm::Value* x, llvm::Value* y);
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);

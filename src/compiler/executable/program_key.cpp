@@ -34,7 +34,7 @@ constexpr std::string_view kOperations[] = {
     "cumprod", "cumsum", "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq",
     "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "gather", "ge", "gt",
     "integer_pow", "iota", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min",
-    "mul", "ne", "neg", "nextafter", "not", "optimization_barrier", "or", "pad",
+    "mul", "ne", "neg", "nextafter", "not", "optimization_barrier", "or", "order_statistic", "pad",
     "population_count", "pow", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
     "reduce_prod", "reduce_sum", "reduce_xor", "rem", "reshape", "rev", "round", "rsqrt",
     "scan", "scatter", "scatter_add", "select_n", "shift_left", "shift_right_arithmetic",

@@ -222,7 +222,8 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
   const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr),
-                          folded = rows_folded(jaxpr), passing = values_in_passing(jaxpr);
+                          folded = rows_folded(jaxpr), passing = values_in_passing(jaxpr),
+                          selected = sorts_selected(jaxpr);
   // What took the place of a variable may have been there before, and others may want more of it.
   const auto replace = [&](Var v, const Atom& atom, std::size_t known_before) {
     const auto i = static_cast<std::size_t>(v);
@@ -265,8 +266,9 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
       result_taken_up_ = taken_up[static_cast<std::size_t>(eqn.outputs[0])];
       result_folded_ = folded[static_cast<std::size_t>(eqn.outputs[0])];
       result_in_passing_ = passing[static_cast<std::size_t>(eqn.outputs[0])];
+      result_selected_ = selected[static_cast<std::size_t>(eqn.outputs[0])];
       const auto atom = rewrite(e, avals[0]);
-      result_taken_up_ = result_folded_ = result_in_passing_ = false;
+      result_taken_up_ = result_folded_ = result_in_passing_ = result_selected_ = false;
       if (atom) {
         replace(eqn.outputs[0], *atom, before);
         continue;

@@ -52,6 +52,8 @@ class Simplifier {
   bool result_folded() const { return result_folded_; }
   /// Whether it needs no memory: see values_in_passing.
   bool result_in_passing() const { return result_in_passing_; }
+  /// Whether few places are all that is wanted of it, a sort: see sorts_selected.
+  bool result_selected() const { return result_selected_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
   /// Whether the atom is a small array for each row that is put together of columns, or computed of such ones element by
@@ -95,7 +97,7 @@ class Simplifier {
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_, of_columns_;
   bool has_f64_ = false, result_taken_up_ = false, result_folded_ = false,
-       result_in_passing_ = false;
+       result_in_passing_ = false, result_selected_ = false;
   int depth_ = 0;  ///< of equations that rules make for rules
 };
 
@@ -166,6 +168,9 @@ RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpo
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_sorts.cpp
+/// For each variable, whether it is the result of a sort of one operand along short lines, of which slices take up to half
+/// of the places, and nothing else is read.
+std::vector<bool> sorts_selected(const Jaxpr& jaxpr);
 /// The results of a sort of short lines by its first operand, of however many; none of another.
 std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e);
 RuleFunction sort_of_few;

@@ -34,6 +34,29 @@ std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(slice_p, both, {inner->inputs[0]}, out);
 }
 
+namespace {
+/// What a slice takes of a concatenation of single elements: these, side by side.
+std::optional<Atom> some_of_single(Simplifier& s, const Eqn& c, const SliceParams& p,
+                                   const Aval& out) {
+  const ConcatenateParams together = c.params.as<ConcatenateParams>();
+  const auto d = static_cast<std::size_t>(together.dimension);
+  const Atoms all = c.inputs;  // the program grows, and its equations move
+  if (std::any_of(all.begin(), all.end(), [&](const Atom& a) { return s.aval(a).shape[d] != 1; }))
+    return std::nullopt;
+  SliceParams others = p;
+  others.start_indices[d] = 0;
+  others.limit_indices[d] = 1;
+  if (!others.strides.empty()) others.strides[d] = 1;
+  Shape shape = out.shape;
+  shape[d] = 1;
+  Atoms some;
+  for (std::int64_t i = p.start_indices[d]; i < p.limit_indices[d]; i += stride_of(p, d))
+    some.push_back(
+        s.make(slice_p, others, {all[static_cast<std::size_t>(i)]}, out.with_shape(shape)));
+  return s.make(concatenate_p, together, std::move(some), out);
+}
+}  // namespace
+
 // A part of one of the operands is a part of that operand. One that goes over a seam of an operand stays a part of the
 // whole: that operand alone would be put together wherever it is read.
 std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -52,7 +75,7 @@ std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Av
       return false;
     };
     const auto part = std::find_if(c->inputs.begin(), c->inputs.end(), holds_all);
-    if (part == c->inputs.end()) return std::nullopt;
+    if (part == c->inputs.end()) return s.cut(x) ? some_of_single(s, *c, p, out) : std::nullopt;
     p.start_indices[d] -= first;
     p.limit_indices[d] -= first;
     x = *part;

@@ -31,9 +31,9 @@ bool moves(const Eqn& e) {
 }
 /// Whether every result is a value that the small type has, if the operands are.
 bool is_exact(const Eqn& e) {
-  return moves(e) ||
-         one_of(e, {&neg_p, &abs_p, &sign_p, &max_p, &min_p, &clamp_p, &select_n_p, &floor_p,
-                    &ceil_p, &round_p, &copy_p, &stop_gradient_p, &reduce_max_p, &reduce_min_p});
+  return moves(e) || one_of(e, {&neg_p, &abs_p, &sign_p, &max_p, &min_p, &clamp_p, &select_n_p,
+                                &floor_p, &ceil_p, &round_p, &order_statistic_p, &copy_p,
+                                &stop_gradient_p, &reduce_max_p, &reduce_min_p});
 }
 
 class Widener {
