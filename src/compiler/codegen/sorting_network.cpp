@@ -1,6 +1,6 @@
-// Batcher's odd-even merge sort (Knuth, The Art of Computer Programming 5.2.2M), which finds the least and the greatest of n
-// by n - 1 of its minima or maxima. Of nine it takes 26 comparisons, and Floyd's network 25 (5.3.4), which has the
-// median by 30 minima and maxima (Devillard 1998).
+// Batcher's odd-even merge sort (Knuth, The Art of Computer Programming 5.2.2M), which finds the least of n by n - 1 of its
+// minima, and the greatest as well when it is turned around. Of nine it takes 26 comparisons; Floyd's network takes 25
+// (5.3.4), and 30 minima and maxima for the median (Devillard 1998).
 #include "compiler/codegen/sorting_network.hpp"
 
 #include <bit>
@@ -31,15 +31,13 @@ Network floyds() {
           {1, 3}, {5, 7}, {2, 6}, {4, 6}, {2, 4}, {2, 3}, {5, 6}};
 }
 
-}  // namespace
-
-Network sorting_network(std::size_t n) {
-  constexpr std::size_t kFloyds = 9;
-  return n == kFloyds ? floyds() : batchers(n);
+/// The network that finds the greatest as this one finds the least, and so on.
+Network mirrored(Network all, std::size_t n) {
+  for (Comparison& c : all) c = {n - 1 - c.high, n - 1 - c.low};
+  return all;
 }
 
-Network selecting_network(std::size_t n, std::size_t rank) {
-  const Network all = sorting_network(n);
+Network needed(const Network& all, std::size_t n, std::size_t rank) {
   std::vector<bool> wanted(n, false);
   wanted[rank] = true;
   Network some;
@@ -49,6 +47,25 @@ Network selecting_network(std::size_t n, std::size_t rank) {
     wanted[c->low] = wanted[c->high] = true;
   }
   return {some.rbegin(), some.rend()};
+}
+/// Minima and maxima.
+int cost(const Network& some) {
+  int count = 0;
+  for (const Comparison& c : some) count += (c.wants_low ? 1 : 0) + (c.wants_high ? 1 : 0);
+  return count;
+}
+
+}  // namespace
+
+Network sorting_network(std::size_t n) {
+  constexpr std::size_t kFloyds = 9;
+  return n == kFloyds ? floyds() : batchers(n);
+}
+
+Network selecting_network(std::size_t n, std::size_t rank) {
+  const Network all = sorting_network(n);
+  const Network some = needed(all, n, rank), others = needed(mirrored(all, n), n, rank);
+  return cost(others) < cost(some) ? others : some;
 }
 
 }  // namespace compiler
