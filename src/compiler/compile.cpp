@@ -41,7 +41,8 @@ namespace compiler {
 namespace {
 
 constexpr const char *kSwitchedOff = "TELAMON_DISABLE leaves it out",
-                     *kSmall = "the program has no large arrays";
+                     *kSmall = "the program has no large arrays",
+                     *kNoRegions = "the program has no loops, branches or calls";
 
 /// One compilation: its switches, times and dumps.
 class Compilation {
@@ -359,9 +360,12 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
+  const Jaxpr whole = jaxpr;
+  // What loops write part by part is written at once.
+  if (c.wants({"update_loops"}, detail::has_regions(jaxpr), kNoRegions))
+    c.run("update_loops", jaxpr, write_at_once);
   // What is moved about and back is computed where it was. What members of a batch compute becomes arrays of all members,
   // number by number. Columns of derivatives come side by side; points in space become their coordinates.
-  const Jaxpr whole = jaxpr;
   if (c.wants({"moves"}, has_transposes(jaxpr), "the program has no transposes"))
     c.run("moves", jaxpr, undo_moves);
   c.run("batch_members", jaxpr,
@@ -370,7 +374,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("short_axes", jaxpr,
         [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
-              "moves, batch_members, short_axes and reorder change nothing that it could follow")) {
+              "update_loops, moves, batch_members, short_axes and reorder change nothing that it "
+              "could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);
@@ -382,7 +387,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // 4. Loops that go together become one, write down only what cannot be computed again, and compute
   // only what changes from trip to trip.
   if (c.wants({"join_loops", "residuals", "loops", "conditions"}, detail::has_regions(jaxpr),
-              "the program has no loops, branches or calls")) {
+              kNoRegions)) {
     c.run("join_loops", jaxpr, join_loops);
     c.run("residuals", jaxpr, recompute_residuals);
     // Loops with a condition per lane are rewritten in any case.

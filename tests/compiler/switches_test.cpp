@@ -92,6 +92,15 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({}, DType::f64, 0, 1)},
       words("plan", "cells", -1)};
+  // Columns that are rows of another matrix are its transpose.
+  all["update_loops"] = {
+      [](std::span<const Array> x) {
+        return Arrays{fori_loop(
+            0, 40, [&](const Array& j, const Array& m) { return m.at(slice(), j).set(x[0](j)); },
+            x[0])};
+      },
+      {uniform({40, 40}, DType::f32)},
+      words("jaxpr", "scan")};
   // Of c <- r c (1 - c) two numbers per trip would be written down for the way back, one is enough.
   all["residuals"] = {
       [](std::span<const Array> x) {
@@ -133,7 +142,7 @@ std::map<std::string_view, Example> examples() {
   all["update_in_place"] = {
       [](std::span<const Array> x) {
         return Arrays{fori_loop(
-            0, 9, [](const Array& i, const Array& y) { return y.at(i).set(y(i) * 2.0); }, x[0])};
+            0, 9, [](const Array& i, const Array& y) { return y.at(i).set(y(i) * y(0)); }, x[0])};
       },
       {uniform({2000}, DType::f64)},
       arena};
@@ -480,13 +489,13 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
         check(f, inputs, -1, 1e3,
               {.name = std::string(word), .disabled = {std::string(word)}, .donated = donated});
     EXPECT_LT(measure(*with), measure(*without));
-    const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
-                         word == "dce" || word == "loops" || word == "join_loops" ||
-                         word == "residuals" || word == "moves" || word == "reorder" ||
-                         word == "batch_members" || word == "short_axes" || word == "merge_axes" ||
-                         word == "small_floats" || word == "mirrored_sums" || word == "wraps" ||
-                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
-                         word == "chosen_sums" || word == "tiles";
+    const bool is_pass =
+        word == "fold_constants" || word == "simplify" || word == "cse" || word == "dce" ||
+        word == "loops" || word == "join_loops" || word == "update_loops" || word == "residuals" ||
+        word == "moves" || word == "reorder" || word == "batch_members" || word == "short_axes" ||
+        word == "merge_axes" || word == "small_floats" || word == "mirrored_sums" ||
+        word == "wraps" || word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
+        word == "chosen_sums" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

@@ -45,6 +45,11 @@ Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options);
 ///   scan(c -> (f(c), c)), scan(d, c -> g(c) * d)   ->   scan(c, d -> (f(c), g(c) * d))
 TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 
+/// What trips of a loop write over parts of an array, each over another one and none reading what others wrote, is computed
+/// for all of them at once.
+///   scan(m -> dynamic_update_slice m f(j) (0, j))   ->   dynamic_update_slice m (transpose (f of all j)) (0, 0)
+TELAMON_API Jaxpr write_at_once(const Jaxpr& jaxpr);
+
 /// What a loop writes down for one that runs backwards is computed again there where that is cheap.
 ///   scan(c -> (f(c), 1 - c)), scan[reverse](g, s -> g * s)
 ///   ->   scan(c -> (f(c), c)), scan[reverse](g, c -> g * (1 - c))

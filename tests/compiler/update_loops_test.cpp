@@ -1,0 +1,245 @@
+// Loops that write an array part by part: which of them are written at once, and that every bit is what it was.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "compiler/passes/passes.hpp"
+#include "support.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Array some(const Shape& shape, DType dtype, unsigned seed = 1) {
+  return lax::convert_element_type(uniform(shape, DType::f64, -9, 9, seed), dtype);
+}
+
+/// Compiled and evaluated, also in place and by several threads, the program gives the same bits; how many loops are
+/// left.
+int loops_left(const Program& f, const Arrays& inputs) {
+  const Compiled compiled = check(f, inputs);
+  expect_same_for_any_number_of_threads(compiled, inputs);
+  const Array want = f(inputs)[0];
+  Arrays copies;
+  for (const Array& x : inputs) {
+    copies.push_back(lax::copy(x));
+    copies.back().block_until_ready();
+  }
+  const std::vector<bool> donated(inputs.size(), true);
+  const Compiled in_place = compile(stage(f, inputs), {.donated = donated});
+  expect_equal(execute(in_place, copies, donated)[0], want, 0, "donated");
+  const std::string text = compiled->text("jaxpr");
+  int scans = 0;
+  for (std::size_t at = text.find("= scan"); at != std::string::npos;
+       at = text.find("= scan", at + 1))
+    ++scans;
+  return scans;
+}
+template <class Body> Program loop(std::int64_t trips, const Body& body) {
+  return [=](std::span<const Array> x) {
+    return Arrays{
+        fori_loop(0, trips, [&](const Array& j, const Array& m) { return body(m, j, x); }, x[0])};
+  };
+}
+
+const auto kColumns = [](const Array& m, const Array& j, std::span<const Array> x) {
+  return m.at(slice(), j).set(x[1](j));
+};
+
+TEST(UpdateLoops, OfColumnsThatAreRows) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i8, DType::u16, DType::i64,
+                            DType::bool_, DType::c64}) {
+    const int left =
+        loops_left(loop(37, kColumns), {some({50, 37}, dtype), some({37, 50}, dtype, 2)});
+    EXPECT_EQ(left, is_complex(dtype) ? 1 : 0) << short_name(dtype);
+  }
+  // Of 400 columns, in squares.
+  const Arrays large{some({400, 400}, DType::f32), some({400, 400}, DType::f32, 2)};
+  EXPECT_EQ(loops_left(loop(400, kColumns), large), 0);
+}
+
+TEST(UpdateLoops, OfSomeOfTheColumns) {
+  const Arrays x{some({20, 40}, DType::f32), some({40, 20}, DType::f32, 2)};
+  const auto columns = [&](std::int64_t trips, const auto& place) {
+    return loops_left(loop(trips,
+                           [=](const Array& m, const Array& j, std::span<const Array> x) {
+                             return m.at(slice(), place(j)).set(x[1](j) * 2.0f);
+                           }),
+                      x);
+  };
+  EXPECT_EQ(columns(11, [](const Array& j) { return j; }), 0);
+  EXPECT_EQ(columns(11, [](const Array& j) { return j + 5; }), 0);
+  EXPECT_EQ(columns(11, [](const Array& j) { return 39 - j; }), 0);
+  EXPECT_EQ(columns(11, [](const Array& j) { return -1 - j; }), 0);  // from the end
+  EXPECT_EQ(columns(11, [](const Array& j) { return 2 * j - j; }), 0);
+  // Gaps, places outside, and places that come again.
+  EXPECT_EQ(columns(11, [](const Array& j) { return 3 * j; }), 1);
+  EXPECT_EQ(columns(11, [](const Array& j) { return j + 35; }), 1);
+  EXPECT_EQ(columns(11, [](const Array& j) { return j - 5; }), 1);
+  EXPECT_EQ(columns(11, [](const Array& j) { return (j * j) % 40; }), 1);
+}
+
+TEST(UpdateLoops, OfRowsElementsAndPlanes) {
+  EXPECT_EQ(loops_left(loop(30,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              return m.at(j).set(sin(x[1](slice(), j)) + 1);
+                            }),
+                       {some({30, 21}, DType::f64), some({21, 30}, DType::f64)}),
+            0);
+  EXPECT_EQ(loops_left(loop(100,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              return m.at(j).set(x[1](99 - j) * j.astype(DType::f32));
+                            }),
+                       {some({100}, DType::f32), some({100}, DType::f32)}),
+            0);
+  EXPECT_EQ(loops_left(loop(8,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              const Arrays at{lax::scalar(0, DType::i32), j,
+                                              lax::scalar(2, DType::i32)};
+                              return lax::dynamic_update_slice(m, expand_dims(x[1](j), 1), at);
+                            }),
+                       {some({6, 8, 9}, DType::f32), some({8, 6, 3}, DType::f32)}),
+            0);
+  // Two columns at a time.
+  EXPECT_EQ(loops_left(loop(9,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              const Arrays at{lax::scalar(0, DType::i32), j * 2};
+                              return lax::dynamic_update_slice(
+                                  m, lax::dynamic_slice(x[1], at, {7, 2}), at);
+                            }),
+                       {some({7, 20}, DType::f32), some({7, 20}, DType::f32)}),
+            0);
+}
+
+TEST(UpdateLoops, ThatReadWhatTheyWriteOver) {
+  const Arrays x{some({23, 17}, DType::f32), some({17, 23}, DType::f32, 2)};
+  EXPECT_EQ(
+      loops_left(loop(17, [](const Array& m, const Array& j,
+                             std::span<const Array> x) { return m.at(slice(), j).add(x[1](j)); }),
+                 x),
+      0);
+  EXPECT_EQ(loops_left(loop(17,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              return m.at(slice(), j).multiply(x[1](j));
+                            }),
+                       x),
+            0);
+  // What another trip has written is not there yet.
+  EXPECT_EQ(loops_left(loop(16,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              return m.at(slice(), j + 1).set(x[1](j) + m(slice(), j));
+                            }),
+                       x),
+            1);
+  EXPECT_EQ(loops_left(loop(16,
+                            [](const Array& m, const Array& j, std::span<const Array> x) {
+                              return m.at(slice(), j + 1).set(x[1](j) + max(m));
+                            }),
+                       x),
+            1);
+}
+
+TEST(UpdateLoops, InLoops) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{fori_loop(
+        0, 12,
+        [&](const Array& i, const Array& m) {
+          return fori_loop(
+              0, 15,
+              [&](const Array& j, const Array& t) {
+                return t.at(i, j).set(x[1](j, i) - i.astype(DType::f32) * x[2](j));
+              },
+              m);
+        },
+        x[0])};
+  };
+  EXPECT_EQ(loops_left(f, {some({12, 15}, DType::f32), some({15, 12}, DType::f32, 2),
+                           some({15}, DType::f32, 3)}),
+            0);
+}
+
+// What else the loop does goes on in it.
+TEST(UpdateLoops, WithOtherCarries) {
+  const Program f = [](std::span<const Array> x) {
+    const auto both = fori_loop(
+        0, 17,
+        [&](const Array& j, std::pair<Array, Array> c) {
+          c.first = c.first.at(slice(), j).set(x[1](j) + 1);
+          c.second = c.second * 0.25f + x[1](j);
+          return c;
+        },
+        std::pair{x[0], x[2]});
+    return Arrays{both.first, both.second};
+  };
+  EXPECT_EQ(loops_left(f, {some({23, 17}, DType::f32), some({17, 23}, DType::f32, 2),
+                           some({23}, DType::f32, 3)}),
+            1);
+}
+
+TEST(UpdateLoops, AndTheirDerivatives) {
+  const Program f = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& a) {
+      const Array m = fori_loop(
+          0, 17, [&](const Array& j, const Array& m) { return m.at(slice(), j).set(sin(a(j))); },
+          x[0]);
+      return sum(m * m);
+    };
+    return Arrays{grad(loss)(x[1])};
+  };
+  check(f, {some({23, 17}, DType::f64), some({17, 23}, DType::f64, 2)}, -1, 4);
+}
+
+// Backwards, over rows that the loop takes in turn, at places that it counts or takes.
+TEST(UpdateLoops, OverRows) {
+  for (const bool reverse : {false, true}) {
+    const Program f = [=](std::span<const Array> x) {
+      const auto step = [](const std::pair<Array, Array>& c, const Array& row) {
+        return std::pair{std::pair{c.first.at(slice(), c.second).set(row), c.second + 1}, none};
+      };
+      const auto places = [](const Array& m, const std::pair<Array, Array>& row) {
+        return std::pair{m.at(slice(), row.second).set(row.first), none};
+      };
+      const Array m =
+          scan(step, std::pair{x[0], lax::scalar(3, DType::i32)}, x[1], {.reverse = reverse})
+              .first.first;
+      return Arrays{scan(places, m, std::pair{x[2], arange(10)}, {.reverse = reverse}).first};
+    };
+    EXPECT_EQ(loops_left(f, {some({23, 20}, DType::f32), some({17, 23}, DType::f32, 2),
+                             some({10, 23}, DType::f32, 3)}),
+              0);
+  }
+}
+
+TEST(UpdateLoops, StayWhereWhatTheyWriteTakesLongOrHangsTogether) {
+  const Arrays x{some({23, 17}, DType::f32), some({17, 23}, DType::f32, 2)};
+  // A number that goes from trip to trip.
+  const Program chained = [](std::span<const Array> x) {
+    const auto c = fori_loop(
+        0, 17,
+        [&](const Array& j, std::pair<Array, Array> c) {
+          c.second = c.second * 0.5f + x[1](j);
+          c.first = c.first.at(slice(), j).set(c.second);
+          return c;
+        },
+        std::pair{x[0], x[1](0)});
+    return Arrays{c.first};
+  };
+  EXPECT_EQ(loops_left(chained, x), 1);
+  // What both the sum and the columns need is computed once.
+  const Program shared = [](std::span<const Array> x) {
+    const auto c = fori_loop(
+        0, 17,
+        [&](const Array& j, std::pair<Array, Array> c) {
+          const Array e = exp(x[1](j));
+          c.first = c.first.at(slice(), j).set(e);
+          c.second = c.second * 0.5f + e;
+          return c;
+        },
+        std::pair{x[0], x[1](0)});
+    return Arrays{c.first, c.second};
+  };
+  EXPECT_EQ(loops_left(shared, x), 1);
+}
+
+}  // namespace
+}  // namespace telamon::testing
