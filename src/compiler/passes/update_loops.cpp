@@ -59,9 +59,9 @@ struct PartUpdate {
 
 class UpdateLoop {
  public:
-  /// `operands` of the scan, of which `iotas` count, and where to write what becomes of it.
+  /// `operands` of the scan, what is known of the numbers of its body, and where to write what becomes of it.
   UpdateLoop(JaxprBuilder& b, const Eqn& scan, const Atoms& operands, Avals out_avals,
-             const std::set<Var>& iotas)
+             TripNumbers numbers)
       : b_(b),
         scan_(scan),
         p_(scan.params.as<ScanParams>()),
@@ -70,16 +70,18 @@ class UpdateLoop {
         out_avals_(std::move(out_avals)),
         num_consts_(static_cast<std::size_t>(p_.num_consts)),
         num_carry_(static_cast<std::size_t>(p_.num_carry)),
-        iotas_(iotas),
         producer_(detail::producers(body_)),
         uses_(detail::use_counts(body_)),
-        numbers_(body_, p_.length),
+        numbers_(std::move(numbers)),
         kinds_(static_cast<std::size_t>(body_.num_vars()), Kind::varies) {}
 
   /// The results of the scan; nothing where the loop stays as it is.
   std::optional<Atoms> run() {
     if (p_.length < kLeastTrips) return std::nullopt;
-    find_numbers();
+    for (const Eqn& e : body_.eqns()) {
+      if (e.primitive == &dynamic_slice_p && e.inputs[0].is_var())
+        slices_[e.inputs[0].var()].push_back(&e);
+    }
     for (std::size_t c = 0; c < num_carry_; ++c) {
       if (auto update = update_of(c)) updates_.emplace(c, std::move(*update));
     }
@@ -109,38 +111,6 @@ class UpdateLoop {
   Var carry_in(std::size_t c) const { return static_cast<Var>(num_consts_ + c); }
   std::int64_t rows() const { return p_.length; }
 
-  // ---- what counts -------------------------------------------------------------------------------
-  // By row: loops in reverse come to the last one first.
-  void find_numbers() {
-    for (std::size_t c = 0; c < num_carry_; ++c) {
-      if (const auto number = counter(c)) numbers_.set(carry_in(c), *number);
-    }
-    for (std::size_t i = num_consts_ + num_carry_; i < operands_.size(); ++i) {
-      if (operands_[i].is_var() && iotas_.contains(operands_[i].var()))
-        numbers_.set(static_cast<Var>(i), {0, 1});
-    }
-    for (const Eqn& e : body_.eqns()) {
-      numbers_.look_at(e);
-      if (e.primitive == &dynamic_slice_p && e.inputs[0].is_var())
-        slices_[e.inputs[0].var()].push_back(&e);
-    }
-  }
-  // j -> j + 1, from a number that is known on.
-  std::optional<Counting> counter(std::size_t c) const {
-    const Atom& first = operands_[num_consts_ + c];
-    const Eqn* next = made_by(body_.outs()[c]);
-    const Atom here = Atom::var(carry_in(c));
-    const bool adds = next != nullptr && one_of(*next, {&add_p, &sub_p});
-    if (!first.is_literal() || !is_integer(body_.aval(here).dtype) || !adds) return std::nullopt;
-    const std::size_t at = next->primitive == &add_p && next->inputs[1] == here ? 1 : 0;
-    const Atom& by = next->inputs[1 - at];
-    const auto from = numbers_.one(first), step = numbers_.one(by);
-    if (!(next->inputs[at] == here) || !by.is_literal() || !from || !step) return std::nullopt;
-    Counting number{from->first, next->primitive == &add_p ? step->first : -step->first};
-    if (p_.reverse) number = {number.first + number.step * (rows() - 1), -number.step};
-    return number;
-  }
-
   // ---- what is written ---------------------------------------------------------------------------
   /// Where a window begins along an axis: what counts, or what else the program says.
   struct Start {
@@ -157,12 +127,14 @@ class UpdateLoop {
       place.starts.push_back(literal(0));
       if (window[d] == of[d]) continue;
       const std::int64_t most = of[d] - window[d];
-      if (const auto& number = starts[d].number; !number) {
+      const auto& number = starts[d].number;
+      if (!number || (number->step == 0 && number->slack != 0)) {
         place.starts[d] = starts[d].atom;
       } else if (number->step == 0) {
         place.starts[d] = literal(std::clamp<std::int64_t>(number->first, 0, most));
       } else {
-        if (place.axis || numbers_.least(*number) < 0 || numbers_.most(*number) > most)
+        if (place.axis || number->slack != 0 || numbers_.least(*number) < 0 ||
+            numbers_.most(*number) > most)
           return std::nullopt;
         place.axis = d;
         place.along = *number;
@@ -184,14 +156,26 @@ class UpdateLoop {
     const auto numbers = numbers_.all(e.inputs[1]);
     if (!numbers || body_.aval(e.inputs[1]).ndim() != 1 || p.wraps) return std::nullopt;
     Starts starts(of.size(), Start{Counting{}, literal(0)});
+    const Atoms parts = columns_of(e.inputs[1]);
     for (std::size_t k = 0; k < numbers->size(); ++k) {
       const auto d = static_cast<std::size_t>(p.dimension_numbers.scatter_dims_to_operand_dims[k]);
       const Counting& number = (*numbers)[k];
       if (numbers_.least(number) < 0 || numbers_.most(number) > of[d] - window[d])
         return std::nullopt;
       starts[d].number = number;
+      if (k < parts.size()) starts[d].atom = parts[k];
+      else if (number.slack != 0) return std::nullopt;
     }
     return starts;
+  }
+  // What an index vector is put together of, number by number; nothing where that is not known.
+  Atoms columns_of(const Atom& a) const {
+    if (body_.aval(a).size() == 1) return {a};
+    const Eqn* e = made_by(a);
+    if (e == nullptr || e->primitive != &concatenate_p ||
+        std::ssize(e->inputs) != body_.aval(a).size())
+      return {};
+    return e->inputs;
   }
 
   std::optional<PartUpdate> update_of(std::size_t c) const {
@@ -248,12 +232,16 @@ class UpdateLoop {
       const std::size_t c = i - num_consts_;
       const bool carried = i >= num_consts_ && c < num_carry_;
       if (i < num_consts_) kind = Kind::fixed;
-      else if (!carried || numbers_.one(Atom::var(static_cast<Var>(i)))) kind = Kind::by_trip;
+      else if (!carried || counts(static_cast<Var>(i))) kind = Kind::by_trip;
       else if (body_.outs()[c] == Atom::var(static_cast<Var>(i))) kind = Kind::fixed;
     }
     for (const Eqn& e : body_.eqns()) {
       for (const Var v : e.outputs) kinds_[static_cast<std::size_t>(v)] = kind_of(e);
     }
+  }
+  bool counts(Var v) const {
+    const auto number = numbers_.one(Atom::var(v));
+    return number && number->slack == 0;
   }
   Kind kind_of(const Eqn& e) const {
     if (e.effect != Effect::none) return Kind::varies;
@@ -365,7 +353,7 @@ class UpdateLoop {
   }
   // All rows of a number that counts.
   Atom counted(Var v) {
-    const auto [first, step] = *numbers_.one(Atom::var(v));
+    const auto [first, step, slack] = *numbers_.one(Atom::var(v));
     const Aval aval = body_.aval(v).with_shape({rows()}).strong();
     const Atom from = filled(b_, Array(first), aval);
     Atom x = add(iota_p, Params::of(IotaParams{aval.dtype, aval.shape, 0}), {}, aval);
@@ -380,7 +368,7 @@ class UpdateLoop {
     Shape part = window;
     part[k] += step * (rows() - 1);
     Atoms inputs{x};
-    for (const Atom& a : place.starts) inputs.push_back(outside(a));
+    for (const Atom& a : place.starts) inputs.push_back(reshaped(outside(a), {}));
     inputs[1 + k] = literal(numbers_.least(place.along));
     const Aval aval = b_.aval(x);
     Atom cut = add(dynamic_slice_p, Params::of(DynamicSliceParams{part}), std::move(inputs),
@@ -478,7 +466,7 @@ class UpdateLoop {
     Shape side_by_side = u.window;
     side_by_side[k] *= rows();
     Atoms inputs{operands_[num_consts_ + u.carry], reshaped(x, side_by_side)};
-    for (const Atom& a : u.place.starts) inputs.push_back(outside(a));
+    for (const Atom& a : u.place.starts) inputs.push_back(reshaped(outside(a), {}));
     inputs[2 + k] = literal(numbers_.least(u.place.along));
     return add(dynamic_update_slice_p, Params(), std::move(inputs), out_avals_[u.carry]);
   }
@@ -537,7 +525,6 @@ class UpdateLoop {
   const Atoms& operands_;
   const Avals out_avals_;
   const std::size_t num_consts_, num_carry_;
-  const std::set<Var>& iotas_;
   const std::vector<int> producer_, uses_;         // of variables of the body
   std::map<Var, std::vector<const Eqn*>> slices_;  // of a variable of the body
   TripNumbers numbers_;
@@ -547,32 +534,41 @@ class UpdateLoop {
   std::map<Var, Atom> fixed_;       // what does not change and has been computed outside
 };
 
-}  // namespace
-
-Jaxpr write_at_once(const Jaxpr& jaxpr) {
-  const Jaxpr inside = detail::map_regions(jaxpr, write_at_once);
-  const auto is_loop = [](const Eqn& e) { return e.primitive == &scan_p; };
-  if (std::none_of(inside.eqns().begin(), inside.eqns().end(), is_loop)) return inside;
+/// The program with the loops in it rewritten, of whose numbers this is known, from the inmost on.
+Jaxpr rewrite_loops(const Jaxpr& jaxpr, TripNumbers numbers) {
+  if (!detail::has_regions(jaxpr)) return jaxpr;
+  numbers.look_at_all();
   JaxprBuilder b;
-  Renaming renamed(inside);
+  Renaming renamed(jaxpr);
   renamed.push_inputs(b);
-  std::set<Var> iotas;
   bool changed = false;
-  for (const Eqn& e : inside.eqns()) {
-    if (is_loop(e)) {
+  for (Eqn e : jaxpr.eqns()) {
+    const bool is_loop = e.primitive == &scan_p;
+    e.params = detail::map_jaxprs(
+        e.params,
+        [&](const Jaxpr& body) {
+          return rewrite_loops(body, is_loop ? numbers.of_body(e) : TripNumbers(body, 1));
+        },
+        changed);
+    if (is_loop) {
+      TripNumbers inside = numbers.of_body(e);
+      inside.look_at_all();
       const Atoms operands = renamed(e.inputs);
-      if (const auto results = UpdateLoop(b, e, operands, renamed.out_avals(e), iotas).run()) {
+      if (const auto results =
+              UpdateLoop(b, e, operands, renamed.out_avals(e), std::move(inside)).run()) {
         changed = true;
         renamed.push(*results);
         continue;
       }
     }
     renamed.push_eqn(b, e);
-    if (e.primitive == &iota_p && e.params.as<IotaParams>().dimension == 0)
-      iotas.insert(renamed(Atom::var(e.outputs[0])).var());
   }
-  return changed ? b.build(renamed(inside.outs())).jaxpr : inside;
+  return changed ? b.build(renamed(jaxpr.outs())).jaxpr : jaxpr;
 }
+
+}  // namespace
+
+Jaxpr write_at_once(const Jaxpr& jaxpr) { return rewrite_loops(jaxpr, TripNumbers(jaxpr, 1)); }
 
 }  // namespace compiler
 }  // namespace v1
