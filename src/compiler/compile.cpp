@@ -361,7 +361,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
   const Jaxpr whole = jaxpr;
-  // What loops write part by part is written at once.
+  // Columns that are written one after the other are written together, and what loops write part by part, at once.
+  c.run("update_chains", jaxpr, write_together);
   if (c.wants({"update_loops"}, detail::has_regions(jaxpr), kNoRegions))
     c.run("update_loops", jaxpr, write_at_once);
   // What is moved about and back is computed where it was. What members of a batch compute becomes arrays of all members,
@@ -374,8 +375,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("short_axes", jaxpr,
         [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
-              "update_loops, moves, batch_members, short_axes and reorder change nothing that it "
-              "could follow")) {
+              "update_chains, update_loops, moves, batch_members, short_axes and reorder change "
+              "nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);

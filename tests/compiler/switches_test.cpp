@@ -92,6 +92,13 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({}, DType::f64, 0, 1)},
       words("plan", "cells", -1)};
+  all["update_chains"] = {[](std::span<const Array> x) {
+                            Array m = x[0];
+                            for (int j = 0; j < 8; ++j) m = m.at(slice(), j).set(x[0](j));
+                            return Arrays{m};
+                          },
+                          {square},
+                          words("jaxpr", "dynamic_update_slice")};
   // Columns that are rows of another matrix are its transpose.
   all["update_loops"] = {
       [](std::span<const Array> x) {
@@ -495,7 +502,7 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
         word == "moves" || word == "reorder" || word == "batch_members" || word == "short_axes" ||
         word == "merge_axes" || word == "small_floats" || word == "mirrored_sums" ||
         word == "wraps" || word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
-        word == "chosen_sums" || word == "tiles";
+        word == "chosen_sums" || word == "tiles" || word == "update_chains";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

@@ -45,6 +45,11 @@ Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options);
 ///   scan(c -> (f(c), c)), scan(d, c -> g(c) * d)   ->   scan(c, d -> (f(c), g(c) * d))
 TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 
+/// Columns of an array that are written one after the other, at places that are known, are written together.
+///   let p = dynamic_update_slice m a (0, 3), q = dynamic_update_slice p b (0, 4)
+///   ->   let c = concatenate[dimension=1] a b, q = dynamic_update_slice m c (0, 3)
+TELAMON_API Jaxpr write_together(const Jaxpr& jaxpr);
+
 /// What trips of a loop write over parts of an array, each over another one and none reading what others wrote, is computed
 /// for all of them at once.
 ///   scan(m -> dynamic_update_slice m f(j) (0, j))   ->   dynamic_update_slice m (transpose (f of all j)) (0, 0)
