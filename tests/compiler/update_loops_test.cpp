@@ -211,22 +211,46 @@ TEST(UpdateLoops, OverRows) {
   }
 }
 
-TEST(UpdateLoops, StayWhereWhatTheyWriteTakesLongOrHangsTogether) {
-  const Arrays x{some({23, 17}, DType::f32), some({17, 23}, DType::f32, 2)};
-  // A number that goes from trip to trip.
-  const Program chained = [](std::span<const Array> x) {
+/// Whether the loop of a program still writes parts of an array.
+bool updates_in_loop(const Program& f, const Arrays& inputs) {
+  EXPECT_EQ(loops_left(f, inputs), 1);
+  const std::string text = compile(stage(f, inputs))->text("jaxpr");
+  const std::size_t body = text.find("= scan");
+  const std::size_t last = text.find("dynamic_update_slice", body);
+  return text.find("scatter", body) != std::string::npos ||
+         (last != std::string::npos && last < text.find("}\n", body));
+}
+/// Columns or rows of a number that goes from trip to trip.
+Program states(std::int64_t trips, bool columns) {
+  return [=](std::span<const Array> x) {
     const auto c = fori_loop(
-        0, 17,
+        0, trips,
         [&](const Array& j, std::pair<Array, Array> c) {
           c.second = c.second * 0.5f + x[1](j);
-          c.first = c.first.at(slice(), j).set(c.second);
+          c.first = (columns ? c.first.at(slice(), j) : c.first.at(j)).set(c.second);
           return c;
         },
         std::pair{x[0], x[1](0)});
     return Arrays{c.first};
   };
-  EXPECT_EQ(loops_left(chained, x), 1);
-  // What both the sum and the columns need is computed once.
+}
+
+// What hangs together from trip to trip is listed in the loop, and written after it.
+TEST(UpdateLoops, ListWhatHangsTogether) {
+  const auto x = [](const Shape& m, const Shape& rows) {
+    return Arrays{some(m, DType::f32), some(rows, DType::f32, 2)};
+  };
+  EXPECT_FALSE(updates_in_loop(states(17, true), x({23, 17}, {17, 23})));
+  EXPECT_FALSE(updates_in_loop(states(15, true), x({23, 17}, {17, 23})));
+  EXPECT_FALSE(updates_in_loop(states(17, false), x({17, 23}, {17, 23})));
+  // Rows that are not all there are; few lines; more memory than that is worth.
+  EXPECT_TRUE(updates_in_loop(states(15, false), x({17, 23}, {17, 23})));
+  EXPECT_TRUE(updates_in_loop(states(17, true), x({7, 17}, {17, 7})));
+  EXPECT_TRUE(updates_in_loop(states(8, true), x({150'000, 8}, {8, 150'000})));
+}
+
+// What both a state and the columns need, and takes long, is computed once.
+TEST(UpdateLoops, ComputeNothingTwice) {
   const Program shared = [](std::span<const Array> x) {
     const auto c = fori_loop(
         0, 17,
@@ -239,7 +263,10 @@ TEST(UpdateLoops, StayWhereWhatTheyWriteTakesLongOrHangsTogether) {
         std::pair{x[0], x[1](0)});
     return Arrays{c.first, c.second};
   };
-  EXPECT_EQ(loops_left(shared, x), 1);
+  const Arrays x{some({23, 17}, DType::f32), some({17, 23}, DType::f32, 2)};
+  EXPECT_FALSE(updates_in_loop(shared, x));
+  const std::string text = compile(stage(shared, x))->text("jaxpr");
+  EXPECT_EQ(text.find("= exp"), text.rfind("= exp")) << text;
 }
 
 /// Writes bodies of loops over rows, columns and parts of them, at random.

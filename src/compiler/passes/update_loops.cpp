@@ -10,7 +10,11 @@
 // A trip may read what it is about to write, which no other trip has written: as in sums, and in derivatives.
 //
 // Only what is computed element by element, or moved, is taken out of a loop: the results have the same bits, and no more
-// memory is needed than for what is written.
+// memory is needed than for what is written. What hangs together from trip to trip stays there, but it is listed, row by row,
+// and columns are written after the loop:
+//
+//   c, m = scan(j, c, m -> f(c), dynamic_update_slice m c (0, j))
+//   ->  c, rows = scan(c -> f(c), c), m = dynamic_update_slice m (transpose rows) (0, 0)
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -55,6 +59,8 @@ struct PartUpdate {
   Shape window = {};
   Place place = {};
   bool adds = false;  ///< to what is there
+  bool ahead =
+      false;  ///< it is computed for all trips at once; else the loop lists what each of them writes
 };
 
 class UpdateLoop {
@@ -87,10 +93,14 @@ class UpdateLoop {
     }
     if (updates_.empty()) return std::nullopt;
     find_kinds();
-    std::erase_if(updates_, [&](const auto& u) { return !is_known_ahead(u.second); });
+    std::erase_if(updates_, [&](const auto& u) { return !begins_at_known(u.second); });
+    for (auto& [c, u] : updates_) u.ahead = kind(u.update) != Kind::varies;
+    leave_to_loop();
+    if (!is_worth_it()) {
+      for (auto& [c, u] : updates_) u.ahead = false;
+      leave_to_loop();
+    }
     if (updates_.empty()) return std::nullopt;
-    find_needed();
-    if (!is_worth_it()) return std::nullopt;
     return rewritten();
   }
 
@@ -269,11 +279,32 @@ class UpdateLoop {
     const auto c = static_cast<std::size_t>(v) - num_consts_;
     return v < static_cast<Var>(num_consts_) || c >= num_carry_ ? num_carry_ : c;
   }
-  bool is_known_ahead(const PartUpdate& u) const {
+  bool begins_at_known(const PartUpdate& u) const {
     const auto& starts = u.place.starts;
-    return kind(u.update) != Kind::varies &&
-           std::all_of(starts.begin(), starts.end(),
+    return std::all_of(starts.begin(), starts.end(),
                        [&](const Atom& a) { return kind(a) == Kind::fixed; });
+  }
+  // Of what the loop computes: whether it is better listed, row by row, and written after it. Rows that are all of the
+  // array need nothing more, and leave a loop whose state may stay in registers. Columns are there twice.
+  bool is_better_listed(const PartUpdate& u) const {
+    constexpr std::int64_t kMostTwice = 4 << 20, kLine = 64;  // bytes
+    constexpr std::int64_t kLeastLines = 8;                   // that a trip would meet
+    const Aval& of = body_.aval(carry_in(u.carry));
+    const std::size_t k = *u.place.axis;
+    const auto size = static_cast<std::int64_t>(size_of(of.dtype));
+    const std::int64_t all = u.window.num_elements() * rows();
+    if (u.adds) return false;
+    if (k == 0) return all == of.size();
+    std::int64_t before = 1;
+    for (std::size_t d = 0; d < k; ++d) before *= u.window[d];
+    return before >= kLeastLines && u.window.num_elements() / before * size < kLine &&
+           all * size <= kMostTwice;
+  }
+  // Updates that are not computed ahead are listed or stay.
+  void leave_to_loop() {
+    std::erase_if(updates_,
+                  [&](const auto& u) { return !u.second.ahead && !is_better_listed(u.second); });
+    find_needed();
   }
 
   // ---- what that takes, and what is left -----------------------------------------------------------
@@ -288,7 +319,7 @@ class UpdateLoop {
     ahead_.assign(static_cast<std::size_t>(body_.num_vars()), false);
     left_ = ahead_;
     for (const auto& [c, u] : updates_) {
-      want(ahead_, u.update);
+      want(u.ahead ? ahead_ : left_, u.update);
       for (const Atom& a : u.place.starts) want(ahead_, a);
     }
     for (std::size_t r = 0; r < body_.outs().size(); ++r) {
@@ -321,11 +352,15 @@ class UpdateLoop {
 
   // ---- the new program -----------------------------------------------------------------------------
   std::optional<Atoms> rewritten() {
-    const auto all = computed_ahead();
-    if (!all) return std::nullopt;
+    const auto ahead = computed_ahead();
+    if (!ahead) return std::nullopt;
     Atoms results = remaining_loop();
-    std::size_t next = 0;
-    for (const auto& [c, u] : updates_) results[c] = written(u, (*all)[next++]);
+    // What it lists comes last.
+    std::size_t next_ahead = 0, next_listed = body_.outs().size();
+    for (const auto& [c, u] : updates_)
+      results[c] = written(u, u.ahead ? (*ahead)[next_ahead++] : results[next_listed++]);
+    results.erase(results.begin() + static_cast<std::ptrdiff_t>(body_.outs().size()),
+                  results.end());
     return results;
   }
 
@@ -384,7 +419,7 @@ class UpdateLoop {
     return in_order(reshaped(cut, part), place.along.step, k);
   }
 
-  /// What each trip writes, of all trips: rows of one array for each update.
+  /// What each trip writes, of all trips, for each update that is computed ahead: rows of one array.
   std::optional<Atoms> computed_ahead() {
     JaxprBuilder inside;
     Atoms args;
@@ -426,6 +461,7 @@ class UpdateLoop {
     }
     Atoms outs;
     for (const auto& [c, u] : updates_) {
+      if (!u.ahead) continue;
       outs.push_back(atom(u.update));
       if (!u.adds) continue;
       const Aval aval = inside.aval(outs.back()).strong();
@@ -435,6 +471,7 @@ class UpdateLoop {
           inside.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {before}, aval));
       outs.back() = Atom::var(inside.add_eqn1(add_p, Params(), {shaped, outs.back()}, aval));
     }
+    if (outs.empty()) return outs;
     const std::vector<bool> all(outs.size(), true);
     const Jaxpr one = inside.build(std::move(outs)).jaxpr;
     const auto batched = detail::batch_jaxpr(one, {rows(), {}}, axes, all);
@@ -508,6 +545,13 @@ class UpdateLoop {
       outs.push_back(renamed(body_.outs()[r]));
       avals.push_back(out_avals_[r]);
     }
+    for (const auto& [c, u] : updates_) {
+      if (u.ahead) continue;
+      outs.push_back(renamed(u.update));
+      Aval listed = body_.aval(u.update);
+      listed.shape.insert(0, rows());
+      avals.push_back(listed);
+    }
     p.jaxpr = b.build(std::move(outs)).jaxpr;
     Atoms results;
     const Vars made = b_.add_eqn(scan_p, Params::of(std::move(p)), std::move(inputs), avals,
@@ -515,6 +559,7 @@ class UpdateLoop {
     std::size_t next = 0;
     for (std::size_t r = 0; r < body_.outs().size(); ++r)
       results.push_back(Atom::var(updates_.contains(r) ? 0 : made[next++]));
+    while (next < made.size()) results.push_back(Atom::var(made[next++]));
     return results;
   }
 
