@@ -40,10 +40,21 @@ using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end,
 
 /// Where a value lies in memory while the program runs.
 struct Location {
+  /// in_result: in the memory of a result before that is written; its address comes after those of the results.
   /// arena_slot, chunk_slot: the address is read there. Loops move what it points to.
-  enum class Kind : std::uint8_t { none, argument, result, arena, chunk, arena_slot, chunk_slot };
+  enum class Kind : std::uint8_t {
+    none,
+    argument,
+    result,
+    in_result,
+    arena,
+    chunk,
+    arena_slot,
+    chunk_slot
+  };
   Kind kind = Kind::none;
-  std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena or slice
+  std::int64_t index =
+      0;  ///< of the argument, result or address; byte offset in the arena or slice
   bool operator==(const Location&) const = default;
 };
 

@@ -111,7 +111,7 @@ Scalar CodeGen::place_at(std::int64_t first, Scalar i) {
 Pointer CodeGen::pointer(Location::Kind kind, Scalar index) {
   using Kind = Location::Kind;
   Impl& m = *impl_;
-  const bool listed = kind == Kind::argument || kind == Kind::result;
+  const bool listed = kind == Kind::argument || kind == Kind::result || kind == Kind::in_result;
   const bool in_chunk = kind == Kind::chunk || kind == Kind::chunk_slot;
   Value* base = m.context_field(listed ? (kind == Kind::argument ? 0 : 1) : in_chunk ? 3 : 2);
   m.at(m.depth());

@@ -101,7 +101,7 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
   }
 }
 
-// `addresses` has room for those of constants, inputs and outputs.
+// `addresses` has room for count_addresses().
 [[gnu::always_inline]] inline void NativeExecutable::run(std::span<const Array> inputs,
                                                          const std::vector<bool>& donated,
                                                          std::span<Array> outputs, const char* call,
@@ -113,6 +113,9 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
   if (donated.empty()) [[likely]]
     detail::DenseType::make_uninitialized(results_, outputs, results);
   else make_results(inputs, donated, call, outputs, results);
+  next += outputs.size();
+  for (const InResult& place : parts_.launch.in_results)
+    *next++ = static_cast<std::byte*>(results[place.result]) + place.offset;
 
   HostState host;
   host.steps = &parts_.launch.host_steps;
@@ -129,7 +132,7 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
 void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
                                     std::span<Array> outputs, const char* call) const try {
   runtime::count(runtime::call_counters().executions);
-  const std::size_t num_addresses = const_data_.size() + inputs.size() + outputs.size();
+  const std::size_t num_addresses = count_addresses(inputs, outputs);
   if (num_addresses > kFewAddresses || parts_.launch.arena_bytes > kSmallArena || run_label_)
       [[unlikely]]
     return run_large(inputs, donated, outputs, call);
@@ -157,8 +160,7 @@ void NativeExecutable::tell_largest(const detail::UnnamedOutOfMemoryError& e) co
                                                    const std::vector<bool>& donated,
                                                    std::span<Array> outputs,
                                                    const char* call) const {
-  const auto addresses =
-      std::make_unique_for_overwrite<void*[]>(const_data_.size() + inputs.size() + outputs.size());
+  const auto addresses = std::make_unique_for_overwrite<void*[]>(count_addresses(inputs, outputs));
   const ArenaMemory arena(static_cast<std::size_t>(parts_.launch.arena_bytes));
   const runtime::ProfileSpan span(run_label_);
   run(inputs, donated, outputs, call, addresses.get(), arena.data());

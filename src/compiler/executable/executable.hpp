@@ -60,6 +60,10 @@ class NativeExecutable final : public runtime::Executable {
   MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 
  private:
+  /// Of constants, inputs and outputs, and of what lies in these before they are written.
+  std::size_t count_addresses(std::span<const Array> inputs, std::span<Array> outputs) const {
+    return const_data_.size() + inputs.size() + outputs.size() + parts_.launch.in_results.size();
+  }
   void run(std::span<const Array> inputs, const std::vector<bool>& donated,
            std::span<Array> outputs, const char* call, void** addresses, std::byte* arena) const;
   void run_large(std::span<const Array> inputs, const std::vector<bool>& donated,

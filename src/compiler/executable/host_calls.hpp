@@ -53,7 +53,8 @@ TELAMON_API int parallel_kernel(Context* context, KernelFunction kernel, const s
 inline void* address_of(const Context& c, Location where) {
   switch (where.kind) {
     case Location::Kind::argument: return const_cast<void*>(c.args[where.index]);
-    case Location::Kind::result: return c.results[where.index];
+    case Location::Kind::result:
+    case Location::Kind::in_result: return c.results[where.index];
     case Location::Kind::arena: return c.arena + where.index;
     case Location::Kind::chunk: return c.chunk + where.index;
     case Location::Kind::arena_slot: return *reinterpret_cast<void**>(c.arena + where.index);

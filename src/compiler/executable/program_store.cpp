@@ -71,7 +71,7 @@ std::vector<Location> read_locations(ByteReader& in) {
 }  // namespace
 
 Launch launch_of(const Plan& plan) {
-  return {plan.arena_bytes, plan.reusable, plan.written_after, host_steps(plan)};
+  return {plan.arena_bytes, plan.reusable, plan.written_after, plan.in_results, host_steps(plan)};
 }
 
 void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
@@ -85,6 +85,10 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
     out.list(arguments, [&](int a) { out.number(a); });
   });
   out.list(launch.written_after, [&](std::int64_t steps) { out.number(steps); });
+  out.list(launch.in_results, [&](const InResult& place) {
+    out.number(place.result);
+    out.number(place.offset);
+  });
   out.list(programs, [&](const std::string& p) { out.text(p); });
   for (const HostStep& step : launch.host_steps) {
     write(out, step.in);
@@ -109,6 +113,10 @@ std::optional<StoredProgram> read_program(runtime::Pages pages) {
     return arguments;
   });
   in.list(p.launch.written_after, [&] { return in.number(); });
+  in.list(p.launch.in_results, [&] {
+    const std::int64_t result = in.number();
+    return InResult{result, in.number()};
+  });
   std::vector<std::string_view> programs;
   in.list(programs, [&] { return in.text(); });
   for (const std::string_view text : programs) {

@@ -27,6 +27,7 @@ struct Launch {
   std::int64_t arena_bytes = 0;
   std::vector<std::vector<int>> reusable;   ///< Plan::reusable
   std::vector<std::int64_t> written_after;  ///< Plan::written_after
+  std::vector<InResult> in_results;         ///< Plan::in_results
   std::vector<HostStep> host_steps;
 };
 Launch launch_of(const Plan& plan);

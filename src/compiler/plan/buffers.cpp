@@ -4,7 +4,8 @@
 // it to the last that uses it; what is used inside a loop but written outside lives until the loop
 // ends, since the next trip uses it again. A kernel may write a result over an operand that dies
 // with it when it reads that operand only at the index that it writes. Where it writes a result of the
-// program, the operand is in the result's memory from the start.
+// program, the operand is in the result's memory from the start. What else would make the arena larger lies in
+// the memory of results that nothing has been written to yet (rooms.hpp), unless they may take over an argument.
 //
 // A loop that runs in chunks has a slice of the arena per chunk for the values that only its body
 // uses; all slices together are one block of the arena while the loop runs.
@@ -16,6 +17,7 @@
 
 #include "compiler/plan/packing.hpp"
 #include "compiler/plan/plan.hpp"
+#include "compiler/plan/rooms.hpp"
 #include "core/integers.hpp"
 #include "telamon/error.hpp"
 
@@ -23,6 +25,9 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
+
+/// Smaller values stay in the arena, which is in the caches where it has no others.
+constexpr std::int64_t kLeastInResult = 4096;
 
 /// A loop that runs in chunks.
 struct Chunked {
@@ -108,7 +113,10 @@ class Arena {
   Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
 
   void run() {
-    if (options_.reuse_memory && options_.place_in_results) place_in_results();
+    const bool in_results = options_.reuse_memory && options_.place_in_results;
+    if (in_results) place_in_results();
+    find_earliest();
+    find_reusable();
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
@@ -132,12 +140,13 @@ class Arena {
       place(arena_, v, Location::Kind::arena);
     }
     place_loops(std::numeric_limits<int>::max());
+    const std::int64_t least_alive = in_results ? move_into_results(order) : 0;
     pack(arena_, order);
     for (const Chunked& c : live_.chunked) {
       if (c.step->slice_bytes > 0) c.step->slice = arena_.offset(c.step->slice);
     }
     plan_.arena_bytes = arena_.bytes;
-    plan_.live_bytes = arena_.most_alive;
+    plan_.live_bytes = in_results ? least_alive : arena_.most_alive;
     for (Value& v : plan_.values) {
       if (v.slot < 0 || range(v.slot).first < 0) continue;
       const Location slot = value(v.slot).location;
@@ -145,7 +154,6 @@ class Arena {
                                                        : Location::Kind::chunk_slot,
                     slot.index};
     }
-    find_reusable();
   }
 
  private:
@@ -189,8 +197,6 @@ class Arena {
   int within_reach(int v) {
     const Kernel* kernel = live_.outer.contains(range(v).first) ? writer(v) : nullptr;
     if (kernel == nullptr) return -1;
-    // What goes around the caches had better not be there.
-    if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
     // Where it can be written over an argument, the result takes over that one's memory when it is donated.
     const auto is_argument = [&](int u) { return may_be_donated(u) && fits(v, u); };
     if (std::any_of(kernel->in_place.begin(), kernel->in_place.end(), is_argument)) return -1;
@@ -201,6 +207,47 @@ class Arena {
         return u;
     }
     return -1;
+  }
+
+  // Takes values of `values` out of the arena, before it is packed. The bytes that no arena does without.
+  std::int64_t move_into_results(std::vector<int>& values) {
+    const std::vector<Block> blocks = arena_.blocks();
+    std::vector<std::int64_t> bytes(blocks.size(), 0);  // but for slices, and what is small
+    for (const int v : values) {
+      if (value(v).bytes() >= kLeastInResult)
+        bytes[static_cast<std::size_t>(value(v).location.index)] = value(v).bytes();
+    }
+    std::vector<Room> rooms;
+    std::vector<std::int64_t> results;  // of each room
+    for (std::size_t o = 0; o < earliest_.size(); ++o) {
+      if (earliest_[o] < 0 || !equal_[o] || !plan_.reusable[o].empty()) continue;
+      rooms.push_back({value(earliest_[o]).bytes(), range(earliest_[o]).first});
+      results.push_back(static_cast<std::int64_t>(o));
+    }
+    const Housing housing = fill_rooms(blocks, bytes, rooms);
+    arena_ = Packing();
+    std::vector<Location> moved;  // of each block
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const auto [room, offset] = housing.places[b];
+      moved.push_back(
+          room < 0 ? Location{Location::Kind::arena, arena_.add(blocks[b].range, blocks[b].needed)}
+                   : in_result({results[static_cast<std::size_t>(room)], offset}));
+    }
+    for (const int v : values)
+      value(v).location = moved[static_cast<std::size_t>(value(v).location.index)];
+    for (const Chunked& c : live_.chunked) {
+      if (c.step->slice_bytes > 0)
+        c.step->slice = moved[static_cast<std::size_t>(c.step->slice)].index;
+    }
+    std::erase_if(values, [&](int v) { return value(v).location.kind != Location::Kind::arena; });
+    return housing.least_alive;
+  }
+  Location in_result(const InResult& place) {
+    std::vector<InResult>& all = plan_.in_results;
+    const auto found = std::find(all.begin(), all.end(), place);
+    const std::int64_t index = plan_.num_outputs + (found - all.begin());
+    if (found == all.end()) all.push_back(place);
+    return {Location::Kind::in_result, index};
   }
 
   // The values that only this loop's body uses go into its slices, and out of `order`.
@@ -254,26 +301,29 @@ class Arena {
     return -1;
   }
 
-  // Donated arguments become results where the argument is dead by the time that anything is written to the
-  // result's memory: the result, or what lies there before it. There may be thousands of both: a result
-  // lists a few, of which the first is meant for it and is no other's first.
-  void find_reusable() {
-    const auto num_outputs = static_cast<std::size_t>(plan_.num_outputs);
-    std::vector<int> earliest(num_outputs, -1);  // of what lies in the memory of each result
-    std::vector<bool> equal(num_outputs, true);
+  // What is first in the memory of each result: the result, or what it is written over.
+  void find_earliest() {
+    earliest_.assign(static_cast<std::size_t>(plan_.num_outputs), -1);
+    equal_.assign(earliest_.size(), true);
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
       const Location at = plan_.values[v].location;
       if (at.kind != Location::Kind::result || range(v).first < 0) continue;
       const auto o = static_cast<std::size_t>(at.index);
-      int& first = earliest[o];
-      if (first >= 0 && value(first).bytes() != plan_.values[v].bytes()) equal[o] = false;
+      int& first = earliest_[o];
+      if (first >= 0 && value(first).bytes() != plan_.values[v].bytes()) equal_[o] = false;
       if (first < 0 || range(v).first < range(first).first) first = static_cast<int>(v);
     }
+  }
+
+  // Donated arguments become results where the argument is dead by the time that anything is written to the
+  // result's memory. There may be thousands of both: a result lists a few, of which the first is meant for it
+  // and is no other's first.
+  void find_reusable() {
     std::map<std::int64_t, std::vector<int>>
         arguments;  // of each size, in the order in which they die
     // What a result begins as a copy of is for no other.
     std::set<int> copied;
-    for (const int v : earliest)
+    for (const int v : earliest_)
       if (v >= 0) copied.insert(copied_to(v));
     for (int a = 0; a < plan_.num_inputs; ++a)
       if (may_be_donated(a) && !copied.contains(a)) arguments[value(a).bytes()].push_back(a);
@@ -282,22 +332,22 @@ class Arena {
         return std::pair(range(a).last, a) < std::pair(range(b).last, b);
       });
     }
-    plan_.reusable.resize(num_outputs);
+    plan_.reusable.resize(earliest_.size());
     std::vector<std::size_t> order;
-    for (std::size_t o = 0; o < num_outputs; ++o) {
-      const int v = earliest[o];
+    for (std::size_t o = 0; o < earliest_.size(); ++o) {
+      const int v = earliest_[o];
       const int first = v < 0 ? std::numeric_limits<int>::max() : range(v).first;
       plan_.written_after.push_back(
           std::lower_bound(live_.hosts.begin(), live_.hosts.end(), first) - live_.hosts.begin());
-      if (v >= 0 && equal[o] && value(v).bytes() > 0) order.push_back(o);
+      if (v >= 0 && equal_[o] && value(v).bytes() > 0) order.push_back(o);
     }
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::pair(range(earliest[a]).first, a) < std::pair(range(earliest[b]).first, b);
+      return std::pair(range(earliest_[a]).first, a) < std::pair(range(earliest_[b]).first, b);
     });
-    list_arguments(order, earliest, arguments);
+    list_arguments(order, arguments);
   }
   // For these results, in the order in which they are written.
-  void list_arguments(const std::vector<std::size_t>& results, const std::vector<int>& earliest,
+  void list_arguments(const std::vector<std::size_t>& results,
                       const std::map<std::int64_t, std::vector<int>>& arguments) {
     constexpr std::size_t kMost = 8;
     std::vector<bool> meant(static_cast<std::size_t>(plan_.num_inputs), false);
@@ -307,7 +357,7 @@ class Arena {
     };
     // What the result can be written over as it is read.
     for (const std::size_t o : results) {
-      for (const int a : may_lie_under(earliest[o])) {
+      for (const int a : may_lie_under(earliest_[o])) {
         if (meant[static_cast<std::size_t>(a)]) continue;
         mean(o, a);
         break;
@@ -316,12 +366,12 @@ class Arena {
     // What is dead by then: the first that is left.
     std::map<std::int64_t, std::size_t> next;
     for (const std::size_t o : results) {
-      const auto found = arguments.find(value(earliest[o]).bytes());
+      const auto found = arguments.find(value(earliest_[o]).bytes());
       if (found == arguments.end() || !plan_.reusable[o].empty()) continue;
       const std::vector<int>& of_size = found->second;
       std::size_t& i = next[found->first];
       while (i < of_size.size() && meant[static_cast<std::size_t>(of_size[i])]) ++i;
-      if (i < of_size.size() && range(of_size[i]).last < range(earliest[o]).first)
+      if (i < of_size.size() && range(of_size[i]).last < range(earliest_[o]).first)
         mean(o, of_size[i]);
     }
     // Others, where that one is not donated after all.
@@ -331,13 +381,13 @@ class Arena {
         if (list.size() < kMost && std::find(list.begin(), list.end(), a) == list.end())
           list.push_back(a);
       };
-      for (const int a : may_lie_under(earliest[o])) add(a);
-      const auto found = arguments.find(value(earliest[o]).bytes());
+      for (const int a : may_lie_under(earliest_[o])) add(a);
+      const auto found = arguments.find(value(earliest_[o]).bytes());
       if (found == arguments.end()) continue;
       const std::vector<int>& of_size = found->second;
       const auto dead = static_cast<std::size_t>(
           std::partition_point(of_size.begin(), of_size.end(),
-                               [&](int a) { return range(a).last < range(earliest[o]).first; }) -
+                               [&](int a) { return range(a).last < range(earliest_[o]).first; }) -
           of_size.begin());
       std::size_t& i = next[found->first];
       for (std::size_t n = 0; n < std::min(dead, kMost); ++n) add(of_size[i++ % dead]);
@@ -366,6 +416,8 @@ class Arena {
   Liveness live_;
   Packing arena_;
   std::set<int> overwritten_;  // in place, by the kernel that read it last
+  std::vector<int> earliest_;  // of each result: the value that is first in its memory; -1: none is
+  std::vector<bool> equal_;    // whether all that lie there in turn are of one size
 };
 
 }  // namespace

@@ -163,6 +163,12 @@ struct Step {
   }
 };
 
+/// A place in the memory of a result.
+struct InResult {
+  std::int64_t result, offset;
+  bool operator==(const InResult&) const = default;
+};
+
 struct Plan {
   std::vector<Value> values;
   std::vector<Scope> scopes;
@@ -170,7 +176,10 @@ struct Plan {
   int num_inputs = 0, num_outputs = 0;
   std::vector<bool> donated;  ///< of each input: whether it may be
   std::int64_t arena_bytes = 0;
-  std::int64_t live_bytes = 0;  ///< the most that is alive at one time: a lower bound of the arena
+  /// The most that is alive at one time beyond what may lie in results: a lower bound of the arena.
+  std::int64_t live_bytes = 0;
+  /// What lies in results before these are written. The addresses come after those of the results.
+  std::vector<InResult> in_results;
   EmitOptions emit{};
   /// reusable[o]: arguments whose memory result o may take over when they are donated.
   std::vector<std::vector<int>> reusable;
@@ -180,6 +189,9 @@ struct Plan {
   /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
   std::vector<bool> updates_in_place;
 
+  const InResult& in_result(Location at) const {
+    return in_results[static_cast<std::size_t>(at.index - num_outputs)];
+  }
   /// Of copies: whether they are of an argument whose memory the result may have taken over.
   bool may_be_idle(const Step& copy) const {
     const Location from = values[static_cast<std::size_t>(copy.reads[0])].location,
@@ -212,7 +224,7 @@ struct PlanOptions {
   bool in_place = true;            ///< kernels may store over what they read last
   bool update_in_place = true;     ///< arrays that are overwritten in part stay where they are
   bool reuse_memory = true;
-  bool place_in_results = true;  ///< what a result is written over is in its memory from the start
+  bool place_in_results = true;  ///< values lie in the memory of results until these are written
   bool epilogues = true;   ///< cheap arithmetic on the results of products in loops is done there
   bool matmul = true;      ///< large matrix products are calls of the runtime's
   bool join_parts = true;  ///< arrays put together of many parts are copied part by part, by a call

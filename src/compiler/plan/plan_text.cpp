@@ -39,6 +39,11 @@ void print_values(std::ostream& os, const Plan& plan, const std::vector<int>& va
     switch (at.kind) {
       case Location::Kind::argument: os << "@arg" << at.index; break;
       case Location::Kind::result: os << "@result" << at.index; break;
+      case Location::Kind::in_result: {
+        const auto [result, offset] = plan.in_result(at);
+        os << "@result" << result << '+' << offset;
+        break;
+      }
       case Location::Kind::arena: os << "@" << at.index; break;
       case Location::Kind::chunk: os << "@chunk" << at.index; break;
       default: break;
@@ -170,11 +175,12 @@ std::string Plan::largest_text() const {
 std::string Plan::memory_text() const {
   std::ostringstream os;
   os << arena_text(*this);
-  ByOffset arena, results;
+  ByOffset arena, results, before;
   for (int v = 0; v < static_cast<int>(values.size()); ++v) {
     const Location at = values[static_cast<std::size_t>(v)].location;
     if (at.kind == Location::Kind::arena) arena.emplace(at.index, v);
     if (at.kind == Location::Kind::result) results.emplace(at.index, v);
+    if (at.kind == Location::Kind::in_result) before.emplace(in_result(at).result, v);
   }
   print_by_offset(os, *this, arena);
   print_slices(os, *this, steps);
@@ -182,6 +188,12 @@ std::string Plan::memory_text() const {
     os << "result " << r;
     for (auto [v, end] = results.equal_range(r); v != end; ++v)
       os << ' ' << value_text(*this, v->second);
+    auto [v, end] = before.equal_range(r);
+    if (v != end) os << ", before it";
+    for (; v != end; ++v) {
+      os << ' ' << value_text(*this, v->second) << '@'
+         << in_result(values[static_cast<std::size_t>(v->second)].location).offset;
+    }
     const auto& over = reusable[static_cast<std::size_t>(r)];
     if (!over.empty()) os << ", in the place of";
     for (const int argument : over) os << " arg" << argument;

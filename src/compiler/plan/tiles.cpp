@@ -239,19 +239,34 @@ class TileGrouper {
     return e.primitive == &pad_p && pads_nothing(e.params.as<PadParams>().padding_config[dim]);
   }
 
+  /// Bytes of an argument, a result or the arena; those elsewhere have no kind.
+  struct Extent {
+    Location::Kind kind = Location::Kind::none;
+    std::int64_t of = 0, begin = 0, end = 0;
+  };
+  Extent extent_of(int v) const {
+    using Kind = Location::Kind;
+    const Location at = value(v).location;
+    const std::int64_t bytes = value(v).bytes();
+    switch (at.kind) {
+      case Kind::argument:
+      case Kind::result: return {at.kind, at.index, 0, bytes};
+      case Kind::in_result: {
+        const auto [result, offset] = plan_.in_result(at);
+        return {Kind::result, result, offset, offset + bytes};
+      }
+      case Kind::arena: return {at.kind, 0, at.index, at.index + bytes};
+      default: return {};
+    }
+  }
   // Whether two values lie apart, or one where the other did, element by element.
   bool lie_apart(int v, int w, bool both_written) const {
-    using Kind = Location::Kind;
-    const Location a = value(v).location, b = value(w).location;
-    const std::int64_t a_end = a.index + value(v).bytes(), b_end = b.index + value(w).bytes();
-    for (const Kind kind : {a.kind, b.kind}) {
-      if (kind != Kind::argument && kind != Kind::result && kind != Kind::arena) return false;
-    }
-    if (a.kind != b.kind) return true;
-    const bool same_place = both_written && a.index == b.index && a_end == b_end &&
+    const Extent a = extent_of(v), b = extent_of(w);
+    if (a.kind == Location::Kind::none || b.kind == Location::Kind::none) return false;
+    if (a.kind != b.kind || a.of != b.of) return true;
+    const bool same_place = both_written && a.begin == b.begin && a.end == b.end &&
                             value(v).aval.size() == value(w).aval.size();
-    if (a.kind != Kind::arena) return a.index != b.index || same_place;
-    return a_end <= b.index || b_end <= a.index || same_place;
+    return a.end <= b.begin || b.end <= a.begin || same_place;
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
