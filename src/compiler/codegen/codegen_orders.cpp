@@ -4,9 +4,9 @@
 // what `sort` does, that NaN comes last, and that zeros keep their order, whatever their signs. So where a vector has
 // NaN or a negative zero that may come out, a loop over neighbours does it instead, which looks at each pair as `sort`
 // does.
-#include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/sorting_network.hpp"
@@ -34,8 +34,8 @@ Scalar select_by_network(CodeGen& gen, Scalars x, std::size_t rank) {
   return x[rank];
 }
 
-/// As `sort` does: rounds of neighbours change places (Knuth, The Art of Computer Programming 5.3.4, exercise 37), equal
-/// ones never do, and NaN with what follows it.
+/// As `sort` does: neighbours change places in as many rounds as there are numbers (odd-even transposition), but equal ones
+/// never do, and NaN with any number behind it.
 Scalar select_among_neighbours(CodeGen& gen, Scalars x, std::size_t rank) {
   bool uniform = true;
   for (const Scalar each : x) uniform &= gen.is_uniform(each);
@@ -59,12 +59,15 @@ Scalar select_among_neighbours(CodeGen& gen, Scalars x, std::size_t rank) {
   return gen.loop_carried(gen.index(0), gen.index(rounds), 1, x, two_rounds)[rank];
 }
 
-Scalar is_negative_zero(CodeGen& gen, Scalar x) {
-  const bool wide = size_of(x.dtype()) == 8;
+/// Its bits are the least of all, as those of an integer.
+Scalar has_negative_zero(CodeGen& gen, std::span<const Scalar> x) {
+  const bool wide = size_of(x[0].dtype()) == 8;
   const DType bits = wide ? DType::i64 : DType::i32;
   const std::int64_t sign =
       wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
-  return gen.compare(Compare::eq, gen.bitcast(x, bits), gen.constant_int(bits, sign));
+  Scalar least = gen.bitcast(x[0], bits);
+  for (const Scalar each : x.subspan(1)) least = gen.min(least, gen.bitcast(each, bits));
+  return gen.compare(Compare::eq, least, gen.constant_int(bits, sign));
 }
 
 }  // namespace
@@ -84,9 +87,8 @@ Scalar CodeGen::order_statistic(std::span<const Scalar> x, std::size_t rank) {
     return Scalars{select_among_neighbours(*this, {x.begin(), x.end()}, rank)};
   };
   const auto look_closer = [&] {
-    Scalar special = has_nan;
-    for (const Scalar each : x) special = or_(special, is_negative_zero(*this, each));
-    return if_else(any_lane(special), among_neighbours, as_it_is, Likely::otherwise);
+    return if_else(any_lane(or_(has_nan, has_negative_zero(*this, x))), among_neighbours, as_it_is,
+                   Likely::otherwise);
   };
   return if_else(any_lane(or_(has_nan, is_zero)), look_closer, as_it_is, Likely::otherwise)[0];
 }

@@ -168,8 +168,8 @@ RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpo
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_sorts.cpp
-/// For each variable, whether it is the result of a sort of one operand along short lines, of which slices take up to half
-/// of the places, and nothing else is read.
+/// For each variable, whether it is the result of a sort of one operand along short lines, of which slices take up to a
+/// quarter of the places, and nothing else is read.
 std::vector<bool> sorts_selected(const Jaxpr& jaxpr);
 /// The results of a sort of short lines by its first operand, of however many; none of another.
 std::optional<Atoms> sort_of_few_together(Simplifier& s, const Eqn& e);
