@@ -362,7 +362,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("dce", jaxpr, eliminate_dead_code);
   const Jaxpr whole = jaxpr;
   // Columns that are written one after the other are written together, and what loops write part by part, at once.
-  c.run("update_chains", jaxpr, write_together);
+  if (c.wants({"update_chains"}, has_updates(jaxpr), "the program overwrites no part of an array"))
+    c.run("update_chains", jaxpr, write_together);
   if (c.wants({"update_loops"}, detail::has_regions(jaxpr), kNoRegions))
     c.run("update_loops", jaxpr, write_at_once);
   // What is moved about and back is computed where it was. What members of a batch compute becomes arrays of all members,
@@ -375,8 +376,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("short_axes", jaxpr,
         [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
-              "update_chains, update_loops, moves, batch_members, short_axes and reorder change "
-              "nothing that it could follow")) {
+              "the passes since then change nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);

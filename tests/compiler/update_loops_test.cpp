@@ -312,12 +312,14 @@ TEST(UpdateLoops, OfAnyKind) {
     const std::int64_t n = 5 + w.pick(25), trips = 1 + w.pick(n + 3);
     const bool reverse = w.pick(2) == 0, nested = w.pick(3) == 0;
     const Program f = [=](std::span<const Array> x) {
-      const auto change = [&, seed](Array m, const Array& j, const Array& k, const Array& row) {
+      const auto change = [&, seed](Array m, const Array& j, const Array& k, const Array& row,
+                                    const Array& state) {
         Writer here(seed + 1000);
         const Array at = here.place(j, k), from = here.place(j, k);
         const bool columns = here.pick(2) == 0;
         const Array read = here.pick(2) == 0 ? x[1](from) : x[1](slice(), from);
-        const Array v = here.value(row, read, j);
+        Array v = here.value(row, read, j);
+        if (here.pick(3) == 0) v = v - state;
         const auto part = columns ? m.at(slice(), at) : m.at(at);
         switch (here.pick(6)) {
           case 0: return part.add(v);
@@ -327,20 +329,30 @@ TEST(UpdateLoops, OfAnyKind) {
           default: return part.set(v);
         }
       };
-      const auto step = [&](const std::pair<Array, Array>& c, const Array& row) {
-        const Array& j = c.second;
-        if (!nested) return std::pair{std::pair{change(c.first, j, j, row), j + 1}, c.first(0)};
-        const Array m = fori_loop(
-            0, 6, [&](const Array& k, const Array& t) { return change(t, k, j, row); }, c.first);
-        return std::pair{std::pair{m, j + 1}, j * 2};
+      struct Carry {
+        Array m, state, j;
       };
-      const auto plain = [&](const std::pair<Array, Array>& c, const Array& row) {
+      const auto step = [&](const Carry& c, const Array& row) {
+        const Array state = row - c.state;
+        if (!nested) {
+          const Array first = c.m(0);
+          return std::pair{Carry{change(c.m, c.j, c.j, row, state), state, c.j + 1}, first};
+        }
+        const Array m = fori_loop(
+            0, 6, [&](const Array& k, const Array& t) { return change(t, k, c.j, row, state); },
+            c.m);
+        return std::pair{Carry{m, state, c.j + 1}, c.j * 2};
+      };
+      const auto plain = [&](const Carry& c, const Array& row) {
         return std::pair{step(c, row).first, none};
       };
-      const auto first = std::pair{x[0], lax::scalar(seed % 3, DType::i32)};
-      if (seed % 2 == 0) return Arrays{scan(plain, first, x[2], {.reverse = reverse}).first.first};
+      const Carry first{x[0], x[2](0), lax::scalar(seed % 3, DType::i32)};
+      if (seed % 2 == 0) {
+        const Carry c = scan(plain, first, x[2], {.reverse = reverse}).first;
+        return Arrays{c.m, c.state};
+      }
       const auto [c, rows] = scan(step, first, x[2], {.reverse = reverse});
-      return Arrays{c.first, c.second, rows};
+      return Arrays{c.m, c.state, c.j, rows};
     };
     SCOPED_TRACE(seed);
     loops_left(f, {some({n, n}, dtype), some({n, n}, dtype, 2), some({trips, n}, dtype, 3)});

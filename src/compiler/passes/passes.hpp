@@ -49,6 +49,8 @@ TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 ///   let p = dynamic_update_slice m a (0, 3), q = dynamic_update_slice p b (0, 4)
 ///   ->   let c = concatenate[dimension=1] a b, q = dynamic_update_slice m c (0, 3)
 TELAMON_API Jaxpr write_together(const Jaxpr& jaxpr);
+/// Whether a program, or a loop or branch of it, overwrites parts of arrays at places by numbers.
+bool has_updates(const Jaxpr& jaxpr);
 
 /// What trips of a loop write over parts of an array, each over another one and none reading what others wrote, is computed
 /// for all of them at once.

@@ -231,6 +231,13 @@ class Chains {
 
 }  // namespace
 
+bool has_updates(const Jaxpr& jaxpr) {
+  return detail::any_program(jaxpr, [](const Jaxpr& j) {
+    return std::any_of(j.eqns().begin(), j.eqns().end(),
+                       [](const Eqn& e) { return e.primitive == &dynamic_update_slice_p; });
+  });
+}
+
 Jaxpr write_together(const Jaxpr& jaxpr) {
   return Chains(detail::map_regions(jaxpr, write_together)).run();
 }

@@ -18,14 +18,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/passes/trip_numbers.hpp"
-#include "core/integers.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
