@@ -230,9 +230,8 @@ void log_executable(const ExecutableInfo& info) {
 void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   find_uniform(plan);
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
-  const bool large = std::any_of(plan.scopes.begin(), plan.scopes.end(),
-                                 [](const Scope& s) { return has_large_values(s.jaxpr); });
-  if (c.wants({"tiles"}, large, kSmall) && c.wants({"tiles"}, c.enabled("tiles"), kSwitchedOff))
+  if (c.wants({"tiles"}, may_have_tiles(plan), kSmall) &&
+      c.wants({"tiles"}, c.enabled("tiles"), kSwitchedOff))
     c.stage("tiles", [&] { return group_tiles(plan), 0; });
   c.dump("plan", "txt", [&] { return plan.to_string(); });
   plan.emit = {.parallel = c.enabled("parallel"),
@@ -425,6 +424,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                            .update_in_place = c.enabled("update_in_place"),
                            .reuse_memory = c.enabled("reuse_memory"),
                            .place_in_results = c.enabled("place_in_results"),
+                           .tiles = c.enabled("tiles"),
                            .epilogues = c.enabled("epilogues"),
                            .matmul = c.enabled("matmul"),
                            .join_parts = c.enabled("join_parts"),

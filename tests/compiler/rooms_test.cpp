@@ -22,10 +22,10 @@ Block block(int first, int last, std::int64_t bytes) {
   return {
       {first, last}, detail::rounded_up(bytes, kAlignment), detail::rounded_up(bytes, kAlignment)};
 }
-std::vector<std::int64_t> sizes(const std::vector<Block>& blocks) {
-  std::vector<std::int64_t> bytes;
-  for (const Block& b : blocks) bytes.push_back(b.needed);
-  return bytes;
+std::vector<Request> requests(const std::vector<Block>& blocks) {
+  std::vector<Request> all;
+  for (const Block& b : blocks) all.push_back({b.needed, b.range});
+  return all;
 }
 /// The most that is alive at one time of what stays in the arena.
 std::int64_t most_alive(const std::vector<Block>& blocks, const Housing& housing) {
@@ -44,7 +44,7 @@ std::int64_t most_alive(const std::vector<Block>& blocks, const Housing& housing
 
 TEST(Rooms, TakeWhatEndsBeforeTheResultIsWritten) {
   const std::vector<Block> blocks = {block(0, 1, 640), block(1, 3, 640)};
-  const Housing h = fill_rooms(blocks, sizes(blocks), {{640, 3}});
+  const Housing h = fill_rooms(blocks, requests(blocks), {{640, 3}});
   EXPECT_EQ(h.places[0].room, 0);
   EXPECT_EQ(h.places[1].room, -1) << "it is alive when the result is written";
   EXPECT_EQ(h.least_alive, 640);
@@ -52,7 +52,7 @@ TEST(Rooms, TakeWhatEndsBeforeTheResultIsWritten) {
 
 TEST(Rooms, AreLargeEnough) {
   std::vector<Block> blocks = {block(0, 1, 640), block(0, 1, 100)};
-  std::vector<std::int64_t> bytes = {640, 100};
+  const std::vector<Request> bytes = {{640, {0, 1}}, {100, {0, 1}}};
   EXPECT_EQ(fill_rooms(blocks, bytes, {{639, 3}}).places[0].room, -1);
   // Side by side, each at the begin of a line. What the last one is rounded up to need not be there.
   const Housing h = fill_rooms(blocks, bytes, {{740, 3}});
@@ -65,7 +65,7 @@ TEST(Rooms, AreLargeEnough) {
 // The other one is free for longer, and the second block needs that.
 TEST(Rooms, AreThoseThatCloseSoon) {
   const std::vector<Block> blocks = {block(0, 1, 640), block(1, 3, 640)};
-  const Housing h = fill_rooms(blocks, sizes(blocks), {{640, 9}, {640, 2}});
+  const Housing h = fill_rooms(blocks, requests(blocks), {{640, 9}, {640, 2}});
   EXPECT_EQ(h.places[0].room, 1);
   EXPECT_EQ(h.places[1].room, 0);
   EXPECT_EQ(h.least_alive, 0);
@@ -74,7 +74,7 @@ TEST(Rooms, AreThoseThatCloseSoon) {
 TEST(Rooms, LeaveInTheArenaWhatMakesItNoLarger) {
   // The second block lives when there is room in the arena anyway, and the last has to stay.
   const std::vector<Block> blocks = {block(0, 0, 640), block(1, 1, 640), block(2, 2, 1280)};
-  const Housing h = fill_rooms(blocks, {640, 640, 0}, {{640, 9}});
+  const Housing h = fill_rooms(blocks, {{640, {0, 0}}, {640, {1, 1}}, {}}, {{640, 9}});
   EXPECT_EQ(h.least_alive, 1280);
   for (const RoomPlace& place : h.places) EXPECT_EQ(place.room, -1);
 }
@@ -84,7 +84,7 @@ TEST(Rooms, HoldEveryOtherBlockOfAChain) {
   for (int n = 2; n < 12; ++n) {
     std::vector<Block> blocks;
     for (int i = 0; i < n; ++i) blocks.push_back(block(i, i + 1, 640));
-    const Housing h = fill_rooms(blocks, sizes(blocks), {{640, n}});
+    const Housing h = fill_rooms(blocks, requests(blocks), {{640, n}});
     EXPECT_EQ(most_alive(blocks, h), 640) << n;
     EXPECT_EQ(h.least_alive, 640) << n;
   }
@@ -96,13 +96,13 @@ TEST(Rooms, OfRandomSizesHoldEachThingAlone) {
   int moved = 0, tight = 0;
   for (int round = 0; round < 300; ++round) {
     std::vector<Block> blocks;
-    std::vector<std::int64_t> bytes;
+    std::vector<Request> bytes;
     std::vector<Room> rooms;
     for (int i = 0; i < 40; ++i) {
       const int first = below(40);
-      bytes.push_back(1 + below(5000));
-      blocks.push_back(block(first, first + below(8), bytes.back()));
-      if (below(8) == 0) bytes.back() = 0;
+      const std::int64_t size = 1 + below(5000);
+      blocks.push_back(block(first, first + below(8), size));
+      bytes.push_back({below(8) == 0 ? 0 : size, blocks.back().range});
     }
     for (int r = below(6); r > 0; --r) rooms.push_back({1 + below(9000), below(50)});
     const Housing h = fill_rooms(blocks, bytes, rooms);
@@ -110,15 +110,15 @@ TEST(Rooms, OfRandomSizesHoldEachThingAlone) {
       const auto [room, offset] = h.places[a];
       if (room < 0) continue;
       ++moved;
-      ASSERT_GT(bytes[a], 0);
+      ASSERT_GT(bytes[a].bytes, 0);
       ASSERT_EQ(offset % kAlignment, 0);
       const Room& in = rooms[static_cast<std::size_t>(room)];
-      ASSERT_LE(offset + bytes[a], in.bytes);
+      ASSERT_LE(offset + bytes[a].bytes, in.bytes);
       ASSERT_LT(blocks[a].range.last, in.before);
       for (std::size_t b = 0; b < a; ++b) {
         if (h.places[b].room != room || blocks[a].range.apart(blocks[b].range)) continue;
-        ASSERT_TRUE(offset + bytes[a] <= h.places[b].offset ||
-                    h.places[b].offset + bytes[b] <= offset);
+        ASSERT_TRUE(offset + bytes[a].bytes <= h.places[b].offset ||
+                    h.places[b].offset + bytes[b].bytes <= offset);
       }
     }
     ASSERT_GE(most_alive(blocks, h), h.least_alive);
@@ -133,8 +133,8 @@ TEST(Rooms, OfRandomSizesHoldEachThingAlone) {
 TEST(Rooms, OfNoneAreNone) {
   EXPECT_EQ(fill_rooms({}, {}, {{640, 3}}).least_alive, 0);
   const std::vector<Block> blocks = {block(0, 1, 640)};
-  EXPECT_EQ(fill_rooms(blocks, {640}, {}).least_alive, 640);
-  EXPECT_EQ(fill_rooms(blocks, {640}, {{0, 1}, {640, 0}}).least_alive, 640);
+  EXPECT_EQ(fill_rooms(blocks, requests(blocks), {}).least_alive, 640);
+  EXPECT_EQ(fill_rooms(blocks, requests(blocks), {{0, 1}, {640, 0}}).least_alive, 640);
 }
 
 // ---- programs ------------------------------------------------------------------------------------
@@ -204,6 +204,28 @@ TEST(Results, HoldWhatLoopsNeed) {
     const Compiled e = check(f, {weights(1)}, -1, 1e5, kNothingIsDonated);
     EXPECT_THAT(e->text("buffers"), HasSubstr("before it"));
   }
+}
+
+// Kernels that go through large arrays tile by tile do so all the same: what they keep for each part of the rows does not
+// lie where one of them writes.
+TEST(Results, HoldNothingThatKeepsKernelsApart) {
+  const auto normalised = [](const Array& x, const Array& scale) {
+    const Array y = x - mean(x, {.axes = {1}, .keepdims = true});
+    return y * rsqrt(mean(y * y, {.axes = {1}, .keepdims = true}) + 1e-5f) * scale;
+  };
+  const Program f = [&](std::span<const Array> x) {
+    const auto [dx, dscale] = vjp(normalised, x[0], x[1]).second(x[2]);
+    return Arrays{dx, dscale};
+  };
+  const Arrays x = {weights(1, {1000, 4096}), weights(2, {4096}), weights(3, {1000, 4096})};
+  CompileOptions apart = kNothingIsDonated;
+  apart.disabled = {"place_in_results"};
+  const auto kernels_apart = [&](const CompileOptions& options) {
+    const std::string plan = compile(stage(f, x), options)->text("plan");
+    EXPECT_THAT(plan, HasSubstr("tiles "));
+    return plan.find("\nkernel") != std::string::npos;
+  };
+  EXPECT_EQ(kernels_apart(kNothingIsDonated), kernels_apart(apart));
 }
 
 // Small values are in the caches where they are.

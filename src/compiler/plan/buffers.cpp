@@ -18,6 +18,7 @@
 #include "compiler/plan/packing.hpp"
 #include "compiler/plan/plan.hpp"
 #include "compiler/plan/rooms.hpp"
+#include "compiler/plan/tiles.hpp"
 #include "core/integers.hpp"
 #include "telamon/error.hpp"
 
@@ -45,6 +46,7 @@ class Liveness {
   std::map<int, const Step*> kernels;  // by number
   std::map<int, const Step*> copies;
   std::set<int> outer;           // the numbers of steps that are in no loop nor branch
+  std::vector<int> begins;       // of the plan's own steps: their numbers
   std::vector<Chunked> chunked;  // in order; none inside another
   std::vector<int> hosts;        // the step by whose end each host step is over; ascending
 
@@ -52,6 +54,7 @@ class Liveness {
   void walk(std::vector<Step>& steps, bool inside) {
     for (Step& s : steps) {
       const int now = counter_++;
+      if (&steps == &plan_.steps) begins.push_back(now);
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
       if (s.kind == Step::Kind::copy) copies[now] = &s;
       if (s.kind == Step::Kind::host) hosts.push_back(now);
@@ -108,6 +111,33 @@ class Liveness {
   int counter_ = 0;
 };
 
+/// Steps that are to be done tile by tile, in one pass: what they use must not share memory.
+class Passes {
+ public:
+  /// `begins`: the numbers of the plan's own steps.
+  Passes(const Plan& plan, const PlanOptions& options, const std::vector<int>& begins)
+      : begins_(begins) {
+    if (options.tiles && may_have_tiles(plan)) heads_ = heads_of_tiles(plan);
+  }
+  /// From the begin of the pass in which it begins to the end of that in which it ends.
+  LiveRange around(LiveRange range) const {
+    if (heads_.empty()) return range;
+    const std::size_t last = heads_[step_at(range.last)];
+    const auto next = std::upper_bound(heads_.begin(), heads_.end(), last) - heads_.begin();
+    if (next < std::ssize(begins_)) range.last = begins_[static_cast<std::size_t>(next)] - 1;
+    range.first = begins_[heads_[step_at(range.first)]];
+    return range;
+  }
+
+ private:
+  std::size_t step_at(int number) const {
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), number);
+    return static_cast<std::size_t>(after - begins_.begin() - 1);
+  }
+  const std::vector<int>& begins_;
+  std::vector<std::size_t> heads_;
+};
+
 class Arena {
  public:
   Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
@@ -117,6 +147,7 @@ class Arena {
     if (in_results) place_in_results();
     find_earliest();
     find_reusable();
+    const Passes passes(plan_, options_, live_.begins);  // before values have their places
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
@@ -140,7 +171,7 @@ class Arena {
       place(arena_, v, Location::Kind::arena);
     }
     place_loops(std::numeric_limits<int>::max());
-    const std::int64_t least_alive = in_results ? move_into_results(order) : 0;
+    const std::int64_t least_alive = in_results ? move_into_results(order, passes) : 0;
     pack(arena_, order);
     for (const Chunked& c : live_.chunked) {
       if (c.step->slice_bytes > 0) c.step->slice = arena_.offset(c.step->slice);
@@ -210,21 +241,23 @@ class Arena {
   }
 
   // Takes values of `values` out of the arena, before it is packed. The bytes that no arena does without.
-  std::int64_t move_into_results(std::vector<int>& values) {
+  std::int64_t move_into_results(std::vector<int>& values, const Passes& passes) {
     const std::vector<Block> blocks = arena_.blocks();
-    std::vector<std::int64_t> bytes(blocks.size(), 0);  // but for slices, and what is small
+    std::vector<Request> requests(blocks.size());  // but for slices, and what is small
     for (const int v : values) {
+      const auto b = static_cast<std::size_t>(value(v).location.index);
       if (value(v).bytes() >= kLeastInResult)
-        bytes[static_cast<std::size_t>(value(v).location.index)] = value(v).bytes();
+        requests[b] = {value(v).bytes(), passes.around(blocks[b].range)};
     }
     std::vector<Room> rooms;
     std::vector<std::int64_t> results;  // of each room
     for (std::size_t o = 0; o < earliest_.size(); ++o) {
       if (earliest_[o] < 0 || !equal_[o] || !plan_.reusable[o].empty()) continue;
-      rooms.push_back({value(earliest_[o]).bytes(), range(earliest_[o]).first});
+      const Value& result = value(earliest_[o]);
+      rooms.push_back({result.bytes(), passes.around(range(earliest_[o])).first});
       results.push_back(static_cast<std::int64_t>(o));
     }
-    const Housing housing = fill_rooms(blocks, bytes, rooms);
+    const Housing housing = fill_rooms(blocks, requests, rooms);
     arena_ = Packing();
     std::vector<Location> moved;  // of each block
     for (std::size_t b = 0; b < blocks.size(); ++b) {

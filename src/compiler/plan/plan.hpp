@@ -225,6 +225,7 @@ struct PlanOptions {
   bool update_in_place = true;     ///< arrays that are overwritten in part stay where they are
   bool reuse_memory = true;
   bool place_in_results = true;  ///< values lie in the memory of results until these are written
+  bool tiles = true;             ///< kernels over the same large arrays go together (tiles.hpp)
   bool epilogues = true;   ///< cheap arithmetic on the results of products in loops is done there
   bool matmul = true;      ///< large matrix products are calls of the runtime's
   bool join_parts = true;  ///< arrays put together of many parts are copied part by part, by a call

@@ -59,9 +59,9 @@ class Profile {
 
 class Rooms {
  public:
-  Rooms(const std::vector<Block>& blocks, const std::vector<std::int64_t>& bytes,
+  Rooms(const std::vector<Block>& blocks, const std::vector<Request>& requests,
         const std::vector<Room>& rooms)
-      : blocks_(blocks), bytes_(bytes), rooms_(rooms) {
+      : blocks_(blocks), requests_(requests), rooms_(rooms) {
     for (const Block& b : blocks) steps_ = std::max<std::int64_t>(steps_, b.range.last + 1);
     by_size_.resize(rooms.size());
     std::iota(by_size_.begin(), by_size_.end(), std::size_t{0});
@@ -73,7 +73,7 @@ class Rooms {
 
   Housing run() {
     const std::vector<std::size_t> candidates = find_candidates();
-    const auto size = [&](std::size_t b) { return -bytes_[b]; };
+    const auto size = [&](std::size_t b) { return -requests_[b].bytes; };
     const auto begin = [&](std::size_t b) { return std::int64_t{blocks_[b].range.first}; };
     Housing best;
     std::int64_t least = 0;
@@ -108,7 +108,10 @@ class Rooms {
       largest[at(step)] = std::max(largest[at(step)], largest[at(step + 1)]);
     std::vector<std::size_t> candidates;
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      if (bytes_[b] > 0 && bytes_[b] <= largest[at(blocks_[b].range.last)]) candidates.push_back(b);
+      if (requests_[b].bytes > 0 &&
+          requests_[b].bytes <=
+              largest[at(std::min<std::int64_t>(requests_[b].range.last, steps_))])
+        candidates.push_back(b);
     }
     return candidates;
   }
@@ -122,7 +125,7 @@ class Rooms {
     for (const Block& b : blocks_) alive += lives(b) ? b.needed : 0;
     for (const std::size_t b : candidates) {
       if (lives(blocks_[b]))
-        blocks.push_back({blocks_[b].needed, bytes_[b], blocks_[b].range.last});
+        blocks.push_back({blocks_[b].needed, requests_[b].bytes, requests_[b].range.last});
     }
     for (const Room& r : rooms_) {
       if (r.before > step)
@@ -180,9 +183,10 @@ class Rooms {
   bool find_place(std::size_t b) {
     for (const std::size_t r : by_size_) {
       --visits_left_;
-      if (rooms_[r].bytes < bytes_[b] || rooms_[r].before <= blocks_[b].range.last) continue;
+      if (rooms_[r].bytes < requests_[b].bytes || rooms_[r].before <= requests_[b].range.last)
+        continue;
       const std::int64_t offset = lowest_place(b, in_room_[r]);
-      if (offset + bytes_[b] > rooms_[r].bytes) continue;
+      if (offset + requests_[b].bytes > rooms_[r].bytes) continue;
       places_[b] = {static_cast<int>(r), offset};
       const auto above = [&](std::size_t a, std::size_t o) {
         return places_[a].offset < places_[o].offset;
@@ -196,7 +200,7 @@ class Rooms {
     std::int64_t end = 0;
     for (const std::size_t o : others) {  // by offset
       --visits_left_;
-      if (blocks_[o].range.apart(blocks_[b].range)) continue;
+      if (requests_[o].range.apart(requests_[b].range)) continue;
       if (end + blocks_[b].size <= places_[o].offset) break;
       end = std::max(end, places_[o].offset + blocks_[o].size);
     }
@@ -204,7 +208,7 @@ class Rooms {
   }
 
   const std::vector<Block>& blocks_;
-  const std::vector<std::int64_t>& bytes_;
+  const std::vector<Request>& requests_;
   const std::vector<Room>& rooms_;
   std::vector<std::size_t> by_size_;     // rooms
   std::vector<std::size_t> candidates_;  // blocks
@@ -216,9 +220,9 @@ class Rooms {
 
 }  // namespace
 
-Housing fill_rooms(const std::vector<Block>& blocks, const std::vector<std::int64_t>& bytes,
+Housing fill_rooms(const std::vector<Block>& blocks, const std::vector<Request>& requests,
                    const std::vector<Room>& rooms) {
-  return Rooms(blocks, bytes, rooms).run();
+  return Rooms(blocks, requests, rooms).run();
 }
 
 }  // namespace compiler

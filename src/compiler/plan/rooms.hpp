@@ -10,10 +10,16 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// The memory of a result. It is free until this step.
+/// The memory of a result. It is free until this step begins.
 struct Room {
   std::int64_t bytes = 0;
   int before = 0;
+};
+
+/// What a block asks of a room: for what it holds, while it lives and may be in the way. Without bytes it has to stay.
+struct Request {
+  std::int64_t bytes = 0;
+  LiveRange range{};
 };
 
 /// A place in a room. -1: none, the block stays in the arena.
@@ -27,9 +33,9 @@ struct Housing {
   std::int64_t least_alive = 0;   ///< bytes of an arena that no choice of places does without
 };
 
-/// Takes blocks out of the arena where most is alive, until none of those that live there has a place in a room. `bytes`: of each block, what it holds; 0: it has to stay.
+/// Takes blocks out of the arena where most is alive, until none of those that live there has a place in a room.
 TELAMON_API Housing fill_rooms(const std::vector<Block>& blocks,
-                               const std::vector<std::int64_t>& bytes,
+                               const std::vector<Request>& requests,
                                const std::vector<Room>& rooms);
 
 }  // namespace compiler

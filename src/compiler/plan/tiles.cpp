@@ -53,19 +53,28 @@ struct TileGroup {
 
 class TileGrouper {
  public:
-  explicit TileGrouper(Plan& plan) : plan_(plan) {
+  explicit TileGrouper(const Plan& plan) : plan_(plan) {
     for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
   }
 
-  void run() {
+  std::vector<Step> grouped(std::span<Step> steps) const {
     std::vector<Step> out;
-    for (std::span<Step> rest(plan_.steps); !rest.empty();) {
+    for (std::span<Step> rest = steps; !rest.empty();) {
       const TileGroup group = steps_together(rest);
       if (group.count == 1) out.push_back(std::move(rest[0]));
       else out.push_back(tiles_of(rest.first(group.count), group));
       rest = rest.subspan(group.count);
     }
-    plan_.steps = std::move(out);
+    return out;
+  }
+  std::vector<std::size_t> heads() const {
+    std::vector<std::size_t> out;
+    for (std::span<const Step> rest(plan_.steps); !rest.empty();) {
+      const std::size_t head = out.size(), count = steps_together(rest).count;
+      out.resize(head + count, head);
+      rest = rest.subspan(count);
+    }
+    return out;
   }
 
  private:
@@ -239,7 +248,7 @@ class TileGrouper {
     return e.primitive == &pad_p && pads_nothing(e.params.as<PadParams>().padding_config[dim]);
   }
 
-  /// Bytes of an argument, a result or the arena; those elsewhere have no kind.
+  /// Bytes of an argument, a result or the arena; others have no kind.
   struct Extent {
     Location::Kind kind = Location::Kind::none;
     std::int64_t of = 0, begin = 0, end = 0;
@@ -259,8 +268,12 @@ class TileGrouper {
       default: return {};
     }
   }
+  bool has_no_place(int v) const {
+    return value(v).slot < 0 && value(v).location.kind == Location::Kind::none;
+  }
   // Whether two values lie apart, or one where the other did, element by element.
   bool lie_apart(int v, int w, bool both_written) const {
+    if (has_no_place(v) || has_no_place(w)) return true;
     const Extent a = extent_of(v), b = extent_of(w);
     if (a.kind == Location::Kind::none || b.kind == Location::Kind::none) return false;
     if (a.kind != b.kind || a.of != b.of) return true;
@@ -305,13 +318,20 @@ class TileGrouper {
     return width * each <= kTileBytes && cut.extent >= kLeastTiles * width ? width : 0;
   }
 
-  Plan& plan_;
+  const Plan& plan_;
   std::vector<std::vector<int>> producers_;  // of each scope
 };
 
 }  // namespace
 
-void group_tiles(Plan& plan) { TileGrouper(plan).run(); }
+void group_tiles(Plan& plan) { plan.steps = TileGrouper(plan).grouped(plan.steps); }
+
+bool may_have_tiles(const Plan& plan) {
+  return std::any_of(plan.scopes.begin(), plan.scopes.end(),
+                     [](const Scope& s) { return has_large_values(s.jaxpr); });
+}
+
+std::vector<std::size_t> heads_of_tiles(const Plan& plan) { return TileGrouper(plan).heads(); }
 
 }  // namespace compiler
 }  // namespace v1

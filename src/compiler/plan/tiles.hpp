@@ -16,6 +16,12 @@ namespace compiler {
 ///   ->  tiles of 1024 columns: sums, variances, normalised x
 TELAMON_API void group_tiles(Plan& plan);
 
+/// Whether any array is large enough for that.
+bool may_have_tiles(const Plan& plan);
+
+/// Of each step, the first of those that it goes together with if values that have no place yet get one of their own.
+std::vector<std::size_t> heads_of_tiles(const Plan& plan);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
