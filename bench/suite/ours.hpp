@@ -79,9 +79,11 @@ Case memory_of(F f, const Args&... args) {
   c.measure = [samples = Samples{{"arena", megabytes(m.arena)},
                                  {"scratch", megabytes(m.scratch)},
                                  {"both", megabytes(m.arena + m.scratch)},
+                                 {"results", megabytes(m.results)},
                                  {"bound", megabytes(m.live_bound)}}](double) { return samples; };
   c.note =
-      "intermediate values, scratch of a library call, both, and what the values need at least";
+      "intermediate values, scratch of a library call, both, results, and what the values need at "
+      "least beside these";
   c.no_limit = "size";
   return c;
 }
