@@ -80,6 +80,24 @@ TEST(UpdateLoops, OfSomeOfTheColumns) {
   EXPECT_EQ(columns(11, [](const Array& j) { return (j * j) % 40; }), 1);
 }
 
+// What would need much memory beside the array stays a loop, which may write in place.
+TEST(UpdateLoops, HoldLittleBesideTheArray) {
+  const Arrays x{some({60'000, 12}, DType::f64), some({12, 60'000}, DType::f64, 2)};
+  EXPECT_EQ(loops_left(loop(10, kColumns), x), 1);
+  EXPECT_EQ(loops_left(loop(12, kColumns), x), 0);
+}
+
+// Sums of 16-bit floats, which are widened before, would be calls.
+TEST(UpdateLoops, AddNoShortFloats) {
+  const auto add = [](const Array& m, const Array& j, std::span<const Array> x) {
+    return m.at(slice(), j).add(x[1](j));
+  };
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    const Arrays x{some({23, 17}, dtype), some({17, 23}, dtype, 2)};
+    EXPECT_EQ(loops_left(loop(17, add), x), dtype == DType::f32 ? 0 : 1);
+  }
+}
+
 TEST(UpdateLoops, OfRowsElementsAndPlanes) {
   EXPECT_EQ(loops_left(loop(30,
                             [](const Array& m, const Array& j, std::span<const Array> x) {

@@ -26,7 +26,9 @@ namespace {
 using detail::JaxprBuilder;
 using detail::Renaming;
 
-constexpr std::int64_t kLine = 64;      // bytes
+constexpr std::int64_t kLine = 64;  // bytes
+constexpr std::int64_t kMostBytes =
+    16 << 20;                           // of what is written together: all of it is there at once
 constexpr std::int64_t kLeastRows = 4;  // fewer columns of fewer numbers are soon written
 // Columns that are woven in registers, about two lines of memory of each row. More take longer to compile than they save:
 // groups of them are put together in memory.
@@ -132,15 +134,22 @@ class Chains {
       const auto last = columns_of(jaxpr_, eqn(e));
       if (!last) continue;
       std::vector<int> chain = {e};
+      std::int64_t bytes = bytes_written(e);
       for (int p = before(e); p >= 0; p = before(p)) {
         const auto columns = columns_of(jaxpr_, eqn(p));
-        if (!columns || !columns->goes_with(*last)) break;
+        bytes += bytes_written(p);
+        if (!columns || !columns->goes_with(*last) || bytes > kMostBytes) break;
         inside[static_cast<std::size_t>(p)] = true;
         chain.push_back(p);
       }
       if (chain.size() > 1 && num_runs(pieces(chain)) < chain.size())
         chains_.emplace(e, std::move(chain));
     }
+  }
+  std::int64_t bytes_written(int e) const {
+    if (eqn(e).primitive != &dynamic_update_slice_p) return 0;
+    const Aval& update = jaxpr_.aval(eqn(e).inputs[1]);
+    return update.size() * static_cast<std::int64_t>(size_of(update.dtype));
   }
   // The update that nobody reads but this one.
   int before(int e) const {

@@ -24,6 +24,7 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/passes/trip_numbers.hpp"
+#include "core/element.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -37,7 +38,10 @@ using detail::JaxprBuilder;
 using detail::Renaming;
 
 constexpr std::int64_t kLeastTrips = 4;
-constexpr int kExpensive = 4;              // is not computed both in the loop and beside it
+constexpr std::size_t kMostUpdates = 64;  // of one loop: they may all become one kernel
+constexpr std::int64_t kMostTwice =
+    4 << 20;                   // bytes that are held beside the array where they are written
+constexpr int kExpensive = 4;  // is not computed both in the loop and beside it
 constexpr std::int64_t kFewElements = 16;  // that may be computed for an update of one
 
 /// Where along each axis a window begins: a literal, what does not change from trip to trip, or, along one axis, what counts.
@@ -89,10 +93,10 @@ class UpdateLoop {
     for (std::size_t c = 0; c < num_carry_; ++c) {
       if (auto update = update_of(c)) updates_.emplace(c, std::move(*update));
     }
-    if (updates_.empty()) return std::nullopt;
+    if (updates_.empty() || updates_.size() > kMostUpdates) return std::nullopt;
     find_kinds();
     std::erase_if(updates_, [&](const auto& u) { return !begins_at_known(u.second); });
-    for (auto& [c, u] : updates_) u.ahead = kind(u.update) != Kind::varies;
+    for (auto& [c, u] : updates_) u.ahead = kind(u.update) != Kind::varies && fits_beside(u);
     leave_to_loop();
     if (!is_worth_it()) {
       for (auto& [c, u] : updates_) u.ahead = false;
@@ -208,7 +212,10 @@ class UpdateLoop {
       starts = starts_of_scatter(*e, u.window);
     }
     const auto place = starts ? place_of(aval.shape, u.window, *starts) : std::nullopt;
-    if (!place || (u.adds && !is_float(aval.dtype) && !is_integer(aval.dtype))) return std::nullopt;
+    // Sums of 16-bit floats would be calls here, where those are widened already.
+    const bool can_add =
+        (is_float(aval.dtype) && !detail::is_small_float(aval.dtype)) || is_integer(aval.dtype);
+    if (!place || (u.adds && !can_add)) return std::nullopt;
     u.place = *place;
     return !has_gaps(u.place, u.window) && alone_in(u) ? std::optional(u) : std::nullopt;
   }
@@ -282,11 +289,18 @@ class UpdateLoop {
     return std::all_of(starts.begin(), starts.end(),
                        [&](const Atom& a) { return kind(a) == Kind::fixed; });
   }
+  // What covers the array, or is computed of what was there, is written where it comes to lie; else it is held twice.
+  bool fits_beside(const PartUpdate& u) const {
+    const Aval& of = body_.aval(carry_in(u.carry));
+    const std::int64_t all = u.window.num_elements() * rows();
+    return all == of.size() || u.adds || slices_.contains(carry_in(u.carry)) ||
+           all * static_cast<std::int64_t>(size_of(of.dtype)) <= kMostTwice;
+  }
   // Of what the loop computes: whether it is better listed, row by row, and written after it. Rows that are all of the
   // array need nothing more, and leave a loop whose state may stay in registers. Columns are there twice.
   bool is_better_listed(const PartUpdate& u) const {
-    constexpr std::int64_t kMostTwice = 4 << 20, kLine = 64;  // bytes
-    constexpr std::int64_t kLeastLines = 8;                   // that a trip would meet
+    constexpr std::int64_t kLine = 64;       // bytes
+    constexpr std::int64_t kLeastLines = 8;  // that a trip would meet
     const Aval& of = body_.aval(carry_in(u.carry));
     const std::size_t k = *u.place.axis;
     const auto size = static_cast<std::int64_t>(size_of(of.dtype));
@@ -435,8 +449,11 @@ class UpdateLoop {
       const auto i = static_cast<std::size_t>(a.var());
       const Aval& aval = body_.aval(a);
       if (kind(a) == Kind::fixed) at->second = take(outside(a), aval, std::nullopt);
-      else if (i < num_consts_ + num_carry_) at->second = take(counted(a.var()), aval.strong(), 0);
-      else at->second = take(operands_[i], aval, 0);
+      else if (i < num_consts_ + num_carry_) {
+        Shape all = aval.shape;
+        all.insert(0, rows());
+        at->second = take(reshaped(counted(a.var()), all), aval.strong(), 0);
+      } else at->second = take(operands_[i], aval, 0);
       return at->second;
     };
     for (const Eqn& e : body_.eqns()) {
