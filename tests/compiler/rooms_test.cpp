@@ -228,6 +228,26 @@ TEST(Results, HoldNothingThatKeepsKernelsApart) {
   EXPECT_EQ(kernels_apart(kNothingIsDonated), kernels_apart(apart));
 }
 
+// What a long kernel keeps for each of its chunks is found by its place in the arena.
+TEST(Results, HoldNoTapes) {
+  constexpr std::int64_t n = 600'000;
+  const Program f = [](std::span<const Array> x) {
+    const Array sorted = lax::sort(x[0], 0);
+    Array v = x[0];
+    for (int i = 0; i < 330; ++i) v = i % 3 == 0 ? sin(v) : i % 3 == 1 ? v * x[0] : v - x[0];
+    const Array twice = lax::concatenate(Arrays{v, v}, 0), sums = lax::cumsum(twice, 0);
+    return Arrays{v, twice, sums, sorted - sums(slice(5, n + 5))};
+  };
+  for (const int threads : {1, 2}) {
+    const WithThreads scope(threads);
+    const Compiled e = check(f, {uniform({n}, DType::f32)}, -1, 1e5, kNothingIsDonated);
+    const std::string plan = e->text("plan");
+    const std::size_t tape = plan.find(":u8[");
+    ASSERT_NE(tape, std::string::npos) << plan;
+    EXPECT_EQ(plan.find("@result", tape), plan.find('@', plan.find('@', tape) + 1)) << plan;
+  }
+}
+
 // Small values are in the caches where they are.
 TEST(Results, HoldNothingSmall) {
   const Program f = [](std::span<const Array> x) {

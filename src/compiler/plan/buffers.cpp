@@ -240,13 +240,19 @@ class Arena {
     return -1;
   }
 
+  // Of a kernel that runs in chunks: each has a slice of it, which is told by its place in the arena.
+  bool is_tape(int v) {
+    const Kernel* const kernel = writer(v);
+    return kernel != nullptr && kernel->tape == v;
+  }
+
   // Takes values of `values` out of the arena, before it is packed. The bytes that no arena does without.
   std::int64_t move_into_results(std::vector<int>& values, const Passes& passes) {
     const std::vector<Block> blocks = arena_.blocks();
-    std::vector<Request> requests(blocks.size());  // but for slices, and what is small
+    std::vector<Request> requests(blocks.size());  // but for slices, tapes, and what is small
     for (const int v : values) {
       const auto b = static_cast<std::size_t>(value(v).location.index);
-      if (value(v).bytes() >= kLeastInResult)
+      if (value(v).bytes() >= kLeastInResult && !is_tape(v))
         requests[b] = {value(v).bytes(), passes.around(blocks[b].range)};
     }
     std::vector<Room> rooms;
