@@ -38,11 +38,10 @@ using detail::JaxprBuilder;
 using detail::Renaming;
 
 constexpr std::int64_t kLeastTrips = 4;
-constexpr std::size_t kMostUpdates = 64;  // of one loop: they may all become one kernel
-constexpr std::int64_t kMostTwice =
-    4 << 20;                   // bytes that are held beside the array where they are written
-constexpr int kExpensive = 4;  // is not computed both in the loop and beside it
-constexpr std::int64_t kFewElements = 16;  // that may be computed for an update of one
+constexpr std::size_t kMostUpdates = 64;      // of one loop: they may all become one kernel
+constexpr std::int64_t kMostTwice = 4 << 20;  // bytes that are held beside what they are written to
+constexpr int kExpensive = 4;                 // is not computed both in the loop and beside it
+constexpr std::int64_t kFewElements = 16;     // that may be computed for an update of one
 
 /// Where along each axis a window begins: a literal, what does not change from trip to trip, or, along one axis, what counts.
 struct Place {
@@ -60,9 +59,8 @@ struct PartUpdate {
   Atom update = Atom::var(0);
   Shape window = {};
   Place place = {};
-  bool adds = false;  ///< to what is there
-  bool ahead =
-      false;  ///< it is computed for all trips at once; else the loop lists what each of them writes
+  bool adds = false;   ///< to what is there
+  bool ahead = false;  ///< computed for all trips at once; else the loop lists what trips write
 };
 
 class UpdateLoop {
