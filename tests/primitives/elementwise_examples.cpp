@@ -190,6 +190,11 @@ const RuleExamples kOrderStatistics([] {
                    lax::convert_element_type(z, dtype)},
                   {.differentiate = false}));
   }
+  for (const std::int64_t rank : {0, 1, 3})  // apart from each other, so that none changes places
+    all.push_back(
+        example(order_statistic_p, {rank},
+                {Array(std::vector<double>{3, -1, 8}), Array(std::vector<double>{1, 2, 5}),
+                 Array(std::vector<double>{2, 7, 4}), Array(std::vector<double>{9, 0, 6})}));
   const Array whole(std::vector<std::int32_t>{3, -7, 5}),
       none(std::vector<bool>{true, false, true});
   all.push_back(example(order_statistic_p, {1}, {whole, whole, whole, whole}));

@@ -73,6 +73,17 @@ TEST(Sort, RefusesOperandsThatDoNotFit) {
               HasSubstr("dimension 1 is out of range"));
 }
 
+TEST(OrderStatistic, RejectsRanksThatNoOperandHasAndNoOperands) {
+  for (const std::int64_t rank : {-1, 2}) {
+    EXPECT_THAT(message_of<ValueError>(
+                    [&] { order_statistic_p.bind({rank}, {f64_sample({3}), f64_sample({3})}); }),
+                HasSubstr("order_statistic: rank " + std::to_string(rank) +
+                          " of 2 operands of type f64[3]; ranks go from 0, the lowest, to 1"));
+  }
+  EXPECT_THAT(message_of<ValueError>([] { order_statistic_p.bind({0}, {}); }),
+              HasSubstr("order_statistic takes the operands that it orders"));
+}
+
 const RuleExamples kSortExamples([] {
   std::vector<Example> all;
   for (const int num_keys : {1, 2}) {
