@@ -40,8 +40,7 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const CostAnalysis& cost)
 /// The memory of one run, in bytes.
 struct TELAMON_API MemoryAnalysis {
   std::int64_t arguments = 0, constants = 0, results = 0;
-  std::int64_t arena =
-      0;  ///< intermediate values that do not lie in results which are written later
+  std::int64_t arena = 0;       ///< intermediate values, but for those in results written later
   std::int64_t live_bound = 0;  ///< what it holds at least: the most that is alive at one time
   std::int64_t aliased = 0;     ///< results in the memory of donated arguments
   std::int64_t scratch = 0;  ///< the most that one library call takes for itself, as sorting does

@@ -4,15 +4,11 @@
 #include <random>
 
 #include "compiler/passes/passes.hpp"
-#include "support.hpp"
+#include "in_place.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 namespace {
-
-Array some(const Shape& shape, DType dtype, unsigned seed = 1) {
-  return lax::convert_element_type(uniform(shape, DType::f64, -9, 9, seed), dtype);
-}
 
 /// How many updates are left of a program, which gives the same bits before and after, compiled, in place and by several
 /// threads.
@@ -24,15 +20,7 @@ int updates_left(const Program& f, const Arrays& inputs) {
   const Arrays want = eval_jaxpr(program, inputs), got = eval_jaxpr(together, inputs);
   for (std::size_t i = 0; i < want.size(); ++i)
     expect_equal(got[i], want[i], 0, together.to_string());
-  Arrays copies;
-  for (const Array& x : inputs) {
-    copies.push_back(lax::copy(x));
-    copies.back().block_until_ready();
-  }
-  const std::vector<bool> donated(inputs.size(), true);
-  const Compiled in_place = compile(stage(f, inputs), {.donated = donated});
-  const Arrays there = execute(in_place, copies, donated);
-  for (std::size_t i = 0; i < want.size(); ++i) expect_equal(there[i], want[i], 0, "donated");
+  expect_same_in_place(f, inputs, want);
   return static_cast<int>(
       std::count_if(together.eqns().begin(), together.eqns().end(),
                     [](const Eqn& e) { return e.primitive == &dynamic_update_slice_p; }));

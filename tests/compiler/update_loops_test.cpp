@@ -4,15 +4,11 @@
 #include <random>
 
 #include "compiler/passes/passes.hpp"
-#include "support.hpp"
+#include "in_place.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 namespace {
-
-Array some(const Shape& shape, DType dtype, unsigned seed = 1) {
-  return lax::convert_element_type(uniform(shape, DType::f64, -9, 9, seed), dtype);
-}
 
 /// Compiled and evaluated, also in place and by several threads, the program gives the same bits; how many loops are
 /// left.
@@ -20,15 +16,7 @@ int loops_left(const Program& f, const Arrays& inputs) {
   const Compiled compiled = check(f, inputs);
   expect_same_for_any_number_of_threads(compiled, inputs);
   const Arrays want = f(inputs);
-  Arrays copies;
-  for (const Array& x : inputs) {
-    copies.push_back(lax::copy(x));
-    copies.back().block_until_ready();
-  }
-  const std::vector<bool> donated(inputs.size(), true);
-  const Compiled in_place = compile(stage(f, inputs), {.donated = donated});
-  const Arrays there = execute(in_place, copies, donated);
-  for (std::size_t i = 0; i < want.size(); ++i) expect_equal(there[i], want[i], 0, "donated");
+  expect_same_in_place(f, inputs, want);
   const std::string text = compiled->text("jaxpr");
   int scans = 0;
   for (std::size_t at = text.find("= scan"); at != std::string::npos;

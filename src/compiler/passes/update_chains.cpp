@@ -26,10 +26,9 @@ namespace {
 using detail::JaxprBuilder;
 using detail::Renaming;
 
-constexpr std::int64_t kLine = 64;  // bytes
-constexpr std::int64_t kMostBytes =
-    16 << 20;                           // of what is written together: all of it is there at once
-constexpr std::int64_t kLeastRows = 4;  // fewer columns of fewer numbers are soon written
+constexpr std::int64_t kLine = 64;             // bytes
+constexpr std::int64_t kMostBytes = 16 << 20;  // of what is written together, and there at once
+constexpr std::int64_t kLeastRows = 4;         // fewer columns of fewer numbers are soon written
 // Columns that are woven in registers, about two lines of memory of each row. More take longer to compile than they save:
 // groups of them are put together in memory.
 constexpr std::size_t kTogether = 32;
