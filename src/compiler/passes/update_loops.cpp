@@ -15,16 +15,12 @@
 //
 //   c, m = scan(j, c, m -> f(c), dynamic_update_slice m c (0, j))
 //   ->  c, rows = scan(c -> f(c), c), m = dynamic_update_slice m (transpose rows) (0, 0)
-#include <algorithm>
 #include <map>
 #include <optional>
 
-#include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
+#include "compiler/passes/part_updates.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/simplify.hpp"
-#include "compiler/passes/trip_numbers.hpp"
-#include "core/element.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -37,343 +33,41 @@ namespace {
 using detail::JaxprBuilder;
 using detail::Renaming;
 
-constexpr std::int64_t kLeastTrips = 4;
-constexpr std::size_t kMostUpdates = 64;      // of one loop: they may all become one kernel
-constexpr std::int64_t kMostTwice = 4 << 20;  // bytes that are held beside what they are written to
-constexpr int kExpensive = 4;                 // is not computed both in the loop and beside it
-constexpr std::int64_t kFewElements = 16;     // that may be computed for an update of one
-
-/// Where along each axis a window begins: a literal, what does not change from trip to trip, or, along one axis, what counts.
-struct Place {
-  Atoms starts;
-  std::optional<std::size_t> axis = {};
-  Counting along = {};
-  bool operator==(const Place& o) const {
-    return starts == o.starts && axis == o.axis && along == o.along;
-  }
-};
-
-/// What a trip writes over a carry.
-struct PartUpdate {
-  std::size_t carry;  ///< counted from the first
-  Atom update = Atom::var(0);
-  Shape window = {};
-  Place place = {};
-  bool adds = false;   ///< to what is there
-  bool ahead = false;  ///< computed for all trips at once; else the loop lists what trips write
-};
-
+/// Writes what becomes of a loop.
 class UpdateLoop {
  public:
-  /// `operands` of the scan, what is known of the numbers of its body, and where to write what becomes of it.
-  UpdateLoop(JaxprBuilder& b, const Eqn& scan, const Atoms& operands, Avals out_avals,
-             TripNumbers numbers)
+  /// `operands` and results of the scan, and what is taken out of it.
+  UpdateLoop(JaxprBuilder& b, const Eqn& scan, const Atoms& operands, const Avals& out_avals,
+             const PartUpdates& updates)
       : b_(b),
         scan_(scan),
         p_(scan.params.as<ScanParams>()),
         body_(p_.jaxpr),
         operands_(operands),
-        out_avals_(std::move(out_avals)),
+        out_avals_(out_avals),
         num_consts_(static_cast<std::size_t>(p_.num_consts)),
         num_carry_(static_cast<std::size_t>(p_.num_carry)),
-        producer_(detail::producers(body_)),
-        uses_(detail::use_counts(body_)),
-        numbers_(std::move(numbers)),
-        kinds_(static_cast<std::size_t>(body_.num_vars()), Kind::varies) {}
+        updates_(updates) {}
 
   /// The results of the scan; nothing where the loop stays as it is.
   std::optional<Atoms> run() {
-    if (p_.length < kLeastTrips) return std::nullopt;
-    for (const Eqn& e : body_.eqns()) {
-      if (e.primitive == &dynamic_slice_p && e.inputs[0].is_var())
-        slices_[e.inputs[0].var()].push_back(&e);
-    }
-    for (std::size_t c = 0; c < num_carry_; ++c) {
-      if (auto update = update_of(c)) updates_.emplace(c, std::move(*update));
-    }
-    if (updates_.empty() || updates_.size() > kMostUpdates) return std::nullopt;
-    find_kinds();
-    std::erase_if(updates_, [&](const auto& u) { return !begins_at_known(u.second); });
-    for (auto& [c, u] : updates_) u.ahead = kind(u.update) != Kind::varies && fits_beside(u);
-    leave_to_loop();
-    if (!is_worth_it()) {
-      for (auto& [c, u] : updates_) u.ahead = false;
-      leave_to_loop();
-    }
-    if (updates_.empty()) return std::nullopt;
-    return rewritten();
-  }
-
- private:
-  enum class Kind : std::uint8_t {
-    varies,   // with what trips before have made
-    by_trip,  // follows from the number of the trip, and from rows that the loop reads
-    window,   // a part of what does not change, which counts: rows, too
-    fixed     // the same in all trips
-  };
-  Kind kind(const Atom& a) const {
-    return a.is_literal() ? Kind::fixed : kinds_[static_cast<std::size_t>(a.var())];
-  }
-  const Eqn* made_by(const Atom& a) const {
-    const int e = a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
-    return e < 0 ? nullptr : &body_.eqns()[static_cast<std::size_t>(e)];
-  }
-  Var carry_in(std::size_t c) const { return static_cast<Var>(num_consts_ + c); }
-  std::int64_t rows() const { return p_.length; }
-
-  // ---- what is written ---------------------------------------------------------------------------
-  /// Where a window begins along an axis: what counts, or what else the program says.
-  struct Start {
-    std::optional<Counting> number;
-    Atom atom;
-  };
-  using Starts = std::vector<Start>;
-  static Atom literal(std::int64_t number) { return Atom::literal(Array(number)); }
-
-  // Nothing where it does not count along one axis alone, in bounds.
-  std::optional<Place> place_of(const Shape& of, const Shape& window, const Starts& starts) const {
-    Place place;
-    for (std::size_t d = 0; d < of.size(); ++d) {
-      place.starts.push_back(literal(0));
-      if (window[d] == of[d]) continue;
-      const std::int64_t most = of[d] - window[d];
-      const auto& number = starts[d].number;
-      if (!number || (number->step == 0 && number->slack != 0)) {
-        place.starts[d] = starts[d].atom;
-      } else if (number->step == 0) {
-        place.starts[d] = literal(std::clamp<std::int64_t>(number->first, 0, most));
-      } else {
-        if (place.axis || number->slack != 0 || numbers_.least(*number) < 0 ||
-            numbers_.most(*number) > most)
-          return std::nullopt;
-        place.axis = d;
-        place.along = *number;
-      }
-    }
-    return place.axis ? std::optional(place) : std::nullopt;
-  }
-  /// From this operand on they are those of a dynamic slice, or of an update.
-  Starts starts_from(const Eqn& e, std::size_t first) const {
-    Starts starts;
-    for (std::size_t i = first; i < e.inputs.size(); ++i)
-      starts.push_back({numbers_.one(e.inputs[i]), e.inputs[i]});
-    return starts;
-  }
-  /// Of the only window of a scatter. Nothing where it could be outside, where it is not written.
-  std::optional<Starts> starts_of_scatter(const Eqn& e, const Shape& window) const {
-    const auto& p = e.params.as<ScatterParams>();
-    const Shape& of = body_.aval(e.inputs[0]).shape;
-    const auto numbers = numbers_.all(e.inputs[1]);
-    if (!numbers || body_.aval(e.inputs[1]).ndim() != 1 || p.wraps) return std::nullopt;
-    Starts starts(of.size(), Start{Counting{}, literal(0)});
-    const Atoms parts = columns_of(e.inputs[1]);
-    for (std::size_t k = 0; k < numbers->size(); ++k) {
-      const auto d = static_cast<std::size_t>(p.dimension_numbers.scatter_dims_to_operand_dims[k]);
-      const Counting& number = (*numbers)[k];
-      if (numbers_.least(number) < 0 || numbers_.most(number) > of[d] - window[d])
-        return std::nullopt;
-      starts[d].number = number;
-      if (k < parts.size()) starts[d].atom = parts[k];
-      else if (number.slack != 0) return std::nullopt;
-    }
-    return starts;
-  }
-  // What an index vector is put together of, number by number; nothing where that is not known.
-  Atoms columns_of(const Atom& a) const {
-    if (body_.aval(a).size() == 1) return {a};
-    const Eqn* e = made_by(a);
-    if (e == nullptr || e->primitive != &concatenate_p ||
-        std::ssize(e->inputs) != body_.aval(a).size())
-      return {};
-    return e->inputs;
-  }
-
-  std::optional<PartUpdate> update_of(std::size_t c) const {
-    const Atom& out = body_.outs()[c];
-    const Eqn* e = made_by(out);
-    const Aval& aval = body_.aval(carry_in(c));
-    if (e == nullptr || !one_of(*e, {&dynamic_update_slice_p, &scatter_p, &scatter_add_p}) ||
-        aval.weak_type || !(e->inputs[0] == Atom::var(carry_in(c))) || !(out_avals_[c] == aval) ||
-        uses_[static_cast<std::size_t>(out.var())] != 1)
-      return std::nullopt;
-    PartUpdate u{.carry = c};
-    std::optional<Starts> starts;
-    if (e->primitive == &dynamic_update_slice_p) {
-      u.update = e->inputs[1];
-      u.window = body_.aval(u.update).shape;
-      starts = starts_from(*e, 2);
-    } else {
-      u.update = e->inputs[2];
-      u.window = windows_of(e->params.as<ScatterParams>(), aval.shape, body_.aval(u.update).shape)
-                     .slice_sizes;
-      u.adds = e->primitive == &scatter_add_p;
-      starts = starts_of_scatter(*e, u.window);
-    }
-    const auto place = starts ? place_of(aval.shape, u.window, *starts) : std::nullopt;
-    // Sums of 16-bit floats would be calls here, where those are widened already.
-    const bool can_add =
-        (is_float(aval.dtype) && !detail::is_small_float(aval.dtype)) || is_integer(aval.dtype);
-    if (!place || (u.adds && !can_add)) return std::nullopt;
-    u.place = *place;
-    return !has_gaps(u.place, u.window) && alone_in(u) ? std::optional(u) : std::nullopt;
-  }
-  // Whether windows do not lie side by side.
-  static bool has_gaps(const Place& place, const Shape& window) {
-    return std::abs(place.along.step) != window[*place.axis];
-  }
-  // Whether whatever else reads the carry reads what is about to be written.
-  bool alone_in(const PartUpdate& u) const {
-    const Atom carry = Atom::var(carry_in(u.carry));
-    const auto slices = slices_.find(carry.var());
-    if (slices == slices_.end()) return uses_[static_cast<std::size_t>(carry.var())] == 1;
-    return uses_[static_cast<std::size_t>(carry.var())] == 1 + std::ssize(slices->second) &&
-           std::all_of(slices->second.begin(), slices->second.end(), [&](const Eqn* e) {
-             return window(*e) == u.window && place_of_window(*e) == u.place;
-           });
-  }
-  static const Shape& window(const Eqn& slice) {
-    return slice.params.as<DynamicSliceParams>().slice_sizes;
-  }
-  std::optional<Place> place_of_window(const Eqn& slice) const {
-    return place_of(body_.aval(slice.inputs[0]).shape, window(slice), starts_from(slice, 1));
-  }
-
-  // ---- what can be computed ahead ------------------------------------------------------------------
-  void find_kinds() {
-    for (std::size_t i = 0; i < operands_.size(); ++i) {
-      Kind& kind = kinds_[i];
-      const std::size_t c = i - num_consts_;
-      const bool carried = i >= num_consts_ && c < num_carry_;
-      if (i < num_consts_) kind = Kind::fixed;
-      else if (!carried || counts(static_cast<Var>(i))) kind = Kind::by_trip;
-      else if (body_.outs()[c] == Atom::var(static_cast<Var>(i))) kind = Kind::fixed;
-    }
-    for (const Eqn& e : body_.eqns()) {
-      for (const Var v : e.outputs) kinds_[static_cast<std::size_t>(v)] = kind_of(e);
-    }
-  }
-  bool counts(Var v) const {
-    const auto number = numbers_.one(Atom::var(v));
-    return number && number->slack == 0;
-  }
-  Kind kind_of(const Eqn& e) const {
-    if (e.effect != Effect::none) return Kind::varies;
-    if (is_window(e)) return Kind::window;
-    const auto is = [&](const auto& holds) {
-      return std::all_of(e.inputs.begin(), e.inputs.end(),
-                         [&](const Atom& a) { return holds(kind(a)); });
-    };
-    const bool ahead = is_fusible(form_of(body_, e)) && can_be_evaluated(*e.primitive) &&
-                       e.outputs.size() == 1 && is([](Kind k) { return k != Kind::varies; });
-    if (!ahead) return Kind::varies;
-    if (is([](Kind k) { return k == Kind::fixed; })) return Kind::fixed;
-    return e.primitive->rules().batch ? Kind::by_trip : Kind::varies;
-  }
-  /// A row or column of what does not change, or of what is about to be written, or several that lie side by side.
-  bool is_window(const Eqn& e) const {
-    if (e.primitive != &dynamic_slice_p || !e.inputs[0].is_var()) return false;
-    const auto place = place_of_window(e);
-    if (!place || (window(e)[*place->axis] != 1 && has_gaps(*place, window(e)))) return false;
-    const auto is_fixed = [&](const Atom& a) { return kind(a) == Kind::fixed; };
-    return std::all_of(place->starts.begin(), place->starts.end(), is_fixed) &&
-           (is_fixed(e.inputs[0]) || updates_.contains(carry_of(e.inputs[0].var())));
-  }
-  std::size_t carry_of(Var v) const {
-    const auto c = static_cast<std::size_t>(v) - num_consts_;
-    return v < static_cast<Var>(num_consts_) || c >= num_carry_ ? num_carry_ : c;
-  }
-  bool begins_at_known(const PartUpdate& u) const {
-    const auto& starts = u.place.starts;
-    return std::all_of(starts.begin(), starts.end(),
-                       [&](const Atom& a) { return kind(a) == Kind::fixed; });
-  }
-  // What covers the array, or is computed of what was there, is written where it comes to lie; else it is held twice.
-  bool fits_beside(const PartUpdate& u) const {
-    const Aval& of = body_.aval(carry_in(u.carry));
-    const std::int64_t all = u.window.num_elements() * rows();
-    return all == of.size() || u.adds || slices_.contains(carry_in(u.carry)) ||
-           all * static_cast<std::int64_t>(size_of(of.dtype)) <= kMostTwice;
-  }
-  // Of what the loop computes: whether it is better listed, row by row, and written after it. Rows that are all of the
-  // array need nothing more, and leave a loop whose state may stay in registers. Columns are there twice.
-  bool is_better_listed(const PartUpdate& u) const {
-    constexpr std::int64_t kLine = 64;       // bytes
-    constexpr std::int64_t kLeastLines = 8;  // that a trip would meet
-    const Aval& of = body_.aval(carry_in(u.carry));
-    const std::size_t k = *u.place.axis;
-    const auto size = static_cast<std::int64_t>(size_of(of.dtype));
-    const std::int64_t all = u.window.num_elements() * rows();
-    if (u.adds) return false;
-    if (k == 0) return all == of.size();
-    std::int64_t before = 1;
-    for (std::size_t d = 0; d < k; ++d) before *= u.window[d];
-    return before >= kLeastLines && u.window.num_elements() / before * size < kLine &&
-           all * size <= kMostTwice;
-  }
-  // Updates that are not computed ahead are listed or stay.
-  void leave_to_loop() {
-    std::erase_if(updates_,
-                  [&](const auto& u) { return !u.second.ahead && !is_better_listed(u.second); });
-    find_needed();
-  }
-
-  // ---- what that takes, and what is left -----------------------------------------------------------
-  static void want(std::vector<bool>& needed, const Atom& a) {
-    if (a.is_var()) needed[static_cast<std::size_t>(a.var())] = true;
-  }
-  bool is_needed(const std::vector<bool>& needed, const Eqn& e) const {
-    return std::any_of(e.outputs.begin(), e.outputs.end(),
-                       [&](Var v) { return needed[static_cast<std::size_t>(v)]; });
-  }
-  void find_needed() {
-    ahead_.assign(static_cast<std::size_t>(body_.num_vars()), false);
-    left_ = ahead_;
-    for (const auto& [c, u] : updates_) {
-      want(u.ahead ? ahead_ : left_, u.update);
-      for (const Atom& a : u.place.starts) want(ahead_, a);
-    }
-    for (std::size_t r = 0; r < body_.outs().size(); ++r) {
-      if (!updates_.contains(r)) want(left_, body_.outs()[r]);
-    }
-    for (auto e = body_.eqns().rbegin(); e != body_.eqns().rend(); ++e) {
-      if (is_needed(ahead_, *e)) {
-        // What counts is known.
-        const std::optional<Place> place =
-            kind(Atom::var(e->outputs[0])) == Kind::window ? place_of_window(*e) : std::nullopt;
-        for (const Atom& a : place ? place->starts : e->inputs) want(ahead_, a);
-        if (place) want(ahead_, e->inputs[0]);
-      }
-      if (is_needed(left_, *e) || e->effect != Effect::none) {
-        for (const Atom& a : e->inputs) want(left_, a);
-      }
-    }
-  }
-  // Nothing that takes long is computed twice, nor much that is not written.
-  bool is_worth_it() const {
-    std::int64_t most = kFewElements;
-    for (const auto& [c, u] : updates_) most = std::max(most, u.window.num_elements());
-    return std::all_of(body_.eqns().begin(), body_.eqns().end(), [&](const Eqn& e) {
-      if (!is_needed(ahead_, e)) return true;
-      if (is_needed(left_, e) && element_cost(e) >= kExpensive) return false;
-      const Var v = e.outputs[0];
-      return kinds_[static_cast<std::size_t>(v)] != Kind::by_trip || body_.aval(v).size() <= most;
-    });
-  }
-
-  // ---- the new program -----------------------------------------------------------------------------
-  std::optional<Atoms> rewritten() {
     const auto ahead = computed_ahead();
     if (!ahead) return std::nullopt;
     Atoms results = remaining_loop();
     // What it lists comes last.
     std::size_t next_ahead = 0, next_listed = body_.outs().size();
-    for (const auto& [c, u] : updates_)
+    for (const auto& [c, u] : updates_.all())
       results[c] = written(u, u.ahead ? (*ahead)[next_ahead++] : results[next_listed++]);
     results.erase(results.begin() + static_cast<std::ptrdiff_t>(body_.outs().size()),
                   results.end());
     return results;
   }
 
+ private:
+  using Kind = PartUpdates::Kind;
+
+  std::int64_t rows() const { return p_.length; }
+  Atom least(const Counting& c) const { return Atom::literal(Array(updates_.numbers().least(c))); }
   Atom add(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {
     return Atom::var(
         b_.add_eqn1(p, std::move(params), std::move(inputs), out, Effect::none, scan_.where));
@@ -398,7 +92,7 @@ class UpdateLoop {
   }
   // All rows of a number that counts.
   Atom counted(Var v) {
-    const auto [first, step, slack] = *numbers_.one(Atom::var(v));
+    const auto [first, step, slack] = *updates_.numbers().one(Atom::var(v));
     const Aval aval = body_.aval(v).with_shape({rows()}).strong();
     const Atom from = filled(b_, Array(first), aval);
     Atom x = add(iota_p, Params::of(IotaParams{aval.dtype, aval.shape, 0}), {}, aval);
@@ -414,7 +108,7 @@ class UpdateLoop {
     part[k] += step * (rows() - 1);
     Atoms inputs{x};
     for (const Atom& a : place.starts) inputs.push_back(reshaped(outside(a), {}));
-    inputs[1 + k] = literal(numbers_.least(place.along));
+    inputs[1 + k] = least(place.along);
     const Aval aval = b_.aval(x);
     Atom cut = add(dynamic_slice_p, Params::of(DynamicSliceParams{part}), std::move(inputs),
                    aval.with_shape(part));
@@ -446,7 +140,7 @@ class UpdateLoop {
       if (!is_new) return at->second;
       const auto i = static_cast<std::size_t>(a.var());
       const Aval& aval = body_.aval(a);
-      if (kind(a) == Kind::fixed) at->second = take(outside(a), aval, std::nullopt);
+      if (updates_.kind(a) == Kind::fixed) at->second = take(outside(a), aval, std::nullopt);
       else if (i < num_consts_ + num_carry_) {
         Shape all = aval.shape;
         all.insert(0, rows());
@@ -455,13 +149,13 @@ class UpdateLoop {
       return at->second;
     };
     for (const Eqn& e : body_.eqns()) {
-      if (!is_needed(ahead_, e)) continue;
+      if (!updates_.is_ahead(e)) continue;
       const Var v = e.outputs[0];
-      const Kind kind = kinds_[static_cast<std::size_t>(v)];
+      const Kind kind = updates_.kind(Atom::var(v));
       const Aval& aval = body_.aval(v);
       if (kind == Kind::window) {
-        const Place place = *place_of_window(e);
-        known.emplace(v, take(windows(outside(e.inputs[0]), window(e), place), aval,
+        const Place place = *updates_.place_of_window(e);
+        known.emplace(v, take(windows(outside(e.inputs[0]), PartUpdates::window(e), place), aval,
                               static_cast<int>(*place.axis)));
         continue;
       }
@@ -473,7 +167,7 @@ class UpdateLoop {
       (kind == Kind::fixed ? fixed_ : known).emplace(v, made);
     }
     Atoms outs;
-    for (const auto& [c, u] : updates_) {
+    for (const auto& [c, u] : updates_.all()) {
       if (!u.ahead) continue;
       outs.push_back(atom(u.update));
       if (!u.adds) continue;
@@ -517,7 +211,7 @@ class UpdateLoop {
     side_by_side[k] *= rows();
     Atoms inputs{operands_[num_consts_ + u.carry], reshaped(x, side_by_side)};
     for (const Atom& a : u.place.starts) inputs.push_back(reshaped(outside(a), {}));
-    inputs[2 + k] = literal(numbers_.least(u.place.along));
+    inputs[2 + k] = least(u.place.along);
     return add(dynamic_update_slice_p, Params(), std::move(inputs), out_avals_[u.carry]);
   }
 
@@ -528,11 +222,12 @@ class UpdateLoop {
     Atoms inputs;
     Avals avals;
     std::map<std::size_t, Atom> read;
-    for (const auto& [c, u] : updates_) {
+    for (const auto& [c, u] : updates_.all()) {
       const std::size_t i = num_consts_ + c;
-      if (!left_[i]) continue;
+      const auto v = static_cast<Var>(i);
+      if (!updates_.is_left(v)) continue;
       inputs.push_back(operands_[i]);
-      read.emplace(i, Atom::var(b.add_input(body_.aval(carry_in(c)))));
+      read.emplace(i, Atom::var(b.add_input(body_.aval(v))));
       ++p.num_consts;
     }
     const auto gone = [&](std::size_t i) {
@@ -549,7 +244,7 @@ class UpdateLoop {
       renamed.push(Atom::var(b.add_input(body_.aval(static_cast<Var>(i)))));
     }
     for (const Eqn& e : body_.eqns()) {
-      if (is_needed(left_, e) || e.effect != Effect::none) renamed.push_eqn(b, e);
+      if (updates_.is_left(e)) renamed.push_eqn(b, e);
       else renamed.push(Atoms(e.outputs.size(), Atom::var(0)));
     }
     Atoms outs;
@@ -558,7 +253,7 @@ class UpdateLoop {
       outs.push_back(renamed(body_.outs()[r]));
       avals.push_back(out_avals_[r]);
     }
-    for (const auto& [c, u] : updates_) {
+    for (const auto& [c, u] : updates_.all()) {
       if (u.ahead) continue;
       outs.push_back(renamed(u.update));
       Aval listed = body_.aval(u.update);
@@ -581,15 +276,10 @@ class UpdateLoop {
   const ScanParams& p_;
   const Jaxpr& body_;
   const Atoms& operands_;
-  const Avals out_avals_;
+  const Avals& out_avals_;
   const std::size_t num_consts_, num_carry_;
-  const std::vector<int> producer_, uses_;         // of variables of the body
-  std::map<Var, std::vector<const Eqn*>> slices_;  // of a variable of the body
-  TripNumbers numbers_;
-  std::vector<Kind> kinds_;                    // of variables
-  std::map<std::size_t, PartUpdate> updates_;  // by carry
-  std::vector<bool> ahead_, left_;  // of variables: needed for the updates, and for all else
-  std::map<Var, Atom> fixed_;       // what does not change and has been computed outside
+  const PartUpdates& updates_;
+  std::map<Var, Atom> fixed_;  // what does not change and has been computed outside
 };
 
 /// The program with the loops in it rewritten, of whose numbers this is known, from the inmost on.
@@ -611,9 +301,13 @@ Jaxpr rewrite_loops(const Jaxpr& jaxpr, TripNumbers numbers) {
     if (is_loop) {
       TripNumbers inside = numbers.of_body(e);
       inside.look_at_all();
+      const Avals out_avals = renamed.out_avals(e);
+      const PartUpdates updates(e, out_avals, std::move(inside));
       const Atoms operands = renamed(e.inputs);
-      if (const auto results =
-              UpdateLoop(b, e, operands, renamed.out_avals(e), std::move(inside)).run()) {
+      const auto results = updates.all().empty()
+                               ? std::nullopt
+                               : UpdateLoop(b, e, operands, out_avals, updates).run();
+      if (results) {
         changed = true;
         renamed.push(*results);
         continue;
