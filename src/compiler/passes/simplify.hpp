@@ -117,7 +117,7 @@ GatherParams windows_of(const ScatterParams& p, const Shape& operand, const Shap
 /// The dimension along which a gather takes single elements, and all there is along the others, each where it was.
 std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const GatherParams& p);
 
-// short_axes.cpp
+// short_axis_roles.cpp
 /// Whether split_short_axes makes sums of columns of a product, unless others make its rows: of many short rows with one
 /// small matrix, or vector.
 bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out,
