@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/codegen/codegen.hpp"
+#include "compiler/codegen/index_range.hpp"
 #include "compiler/codegen/llvm_session_impl.hpp"
 #include "runtime/math/vector_math.hpp"
 
@@ -20,13 +21,6 @@ inline namespace v1 {
 namespace compiler {
 
 struct OpenLoop;
-
-/// What an index is known to lie in, both ends included.
-struct IndexRange {
-  static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
-  std::int64_t low = -kFar, high = kFar;
-  bool known() const { return low > -kFar && high < kFar; }
-};
 
 /// What a Scalar's handle points to.
 struct Node {
@@ -47,9 +41,9 @@ inline void ask_for_line(llvm::IRBuilder<>& b, llvm::Value* address) {
 }
 
 inline bool affine(const Node* n) { return n->stride != 0; }
-inline bool is_unsigned(Scalar x) {
-  return is_unsigned_integer(x.dtype()) || x.dtype() == DType::bool_;
-}
+inline bool is_floating(Scalar x) { return is_float(x.dtype()); }
+inline bool is_boolean(Scalar x) { return x.dtype() == DType::bool_; }
+inline bool is_unsigned(Scalar x) { return is_unsigned_integer(x.dtype()) || is_boolean(x); }
 
 /// What an instruction is, for merging equal ones.
 struct OpKey {
@@ -199,6 +193,11 @@ struct CodeGen::Impl {
   /// What an i64 is known to lie in.
   static IndexRange range(Scalar x);
   static Scalar with_range(Scalar x, IndexRange range);
+  /// Sums, differences and products of which more is known than of other numbers: only what all lanes share is computed.
+  /// Nothing where they are like others.
+  std::optional<Scalar> index_sum(CodeGen& gen, Scalar a, Scalar c);
+  std::optional<Scalar> index_difference(CodeGen& gen, Scalar a, Scalar c);
+  std::optional<Scalar> index_product(CodeGen& gen, Scalar a, Scalar c);
   /// The node of an i64 constant.
   Node* constant_node(std::int64_t v);
   /// Positions the builder at the end of a level.
