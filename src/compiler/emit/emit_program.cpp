@@ -4,13 +4,13 @@
 // Equal kernels share one function. Where there are many steps, or a loop carries many values, what is done
 // for them is cut into functions, too.
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 
-#include "compiler/emit/emit.hpp"
 #include "compiler/emit/emit_reduction.hpp"
-#include "compiler/fusion/fuse.hpp"
+#include "compiler/emit/steps.hpp"
 #include "compiler/plan/segments.hpp"
 #include "core/concrete.hpp"
 #include "core/integers.hpp"
@@ -57,8 +57,8 @@ bool has_host_steps(const std::vector<Step>& steps) {
 
 class ProgramEmitter {
  public:
-  ProgramEmitter(CodeGen& gen, const Plan& plan) : gen_(gen), plan_(plan) {
-    for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
+  ProgramEmitter(CodeGen& gen, const Plan& plan)
+      : gen_(gen), plan_(plan), context_(gen, plan), carries_(context_) {
     std::size_t members = 0;
     count_members(plan.steps, members);
     inline_ = plan.emit.inline_kernels && members <= kInlineMembers;
@@ -75,6 +75,8 @@ class ProgramEmitter {
   }
 
  private:
+  using Chore = Carries::Chore;
+
   static void count_members(const std::vector<Step>& steps, std::size_t& members) {
     for (const Step& s : steps) {
       members += std::max<std::size_t>(s.kernel.members.size(), 1);
@@ -82,18 +84,8 @@ class ProgramEmitter {
     }
   }
 
-  KernelContext context(const Step& step, Scalar begin, Scalar end) const {
-    return {gen_,
-            plan_,
-            plan_.scopes[static_cast<std::size_t>(step.scope)],
-            step,
-            producers_[static_cast<std::size_t>(step.scope)],
-            begin,
-            end,
-            false};
-  }
   void emit_kernel(const Step& step, Scalar begin, Scalar end, bool in_chunks = false) {
-    KernelContext k = context(step, begin, end);
+    KernelContext k = context_.kernel(step, begin, end);
     k.in_chunks = in_chunks;
     k.by_columns = chunking(plan_, step).by_columns;
     emit_kernel(k);
@@ -140,7 +132,7 @@ class ProgramEmitter {
         continue;
       }
       for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
-      for (const Chore what : chores_of(s)) outline_chore(s, what);
+      carries_.outline(s);
       const bool parallel = plan_.emit.parallel && !inside;
       if (s.kind == Step::Kind::kernel) outline_kernel(s, parallel);
       else if (s.kind == Step::Kind::copy) outline_copy(s, parallel);
@@ -168,7 +160,7 @@ class ProgramEmitter {
     f.code = gen_.finish_kernel();
     if (parts) {
       begin(s.kernel.name + "_end");
-      KernelContext k = context(s, gen_.index(0), gen_.index(0));
+      KernelContext k = context_.kernel(s, gen_.index(0), gen_.index(0));
       emit_reduction_end(k);
       f.end = gen_.finish_kernel();
     }
@@ -200,124 +192,32 @@ class ProgramEmitter {
     functions_[&s] = f;
   }
 
-  // Of so many rows or columns.
-  Scalar num_tiles(Scalar trips, const Step& s) {
-    return gen_.div(gen_.add(trips, gen_.index(s.grain - 1)), gen_.index(s.grain));
-  }
-
   void outline_tiles(const Step& s, bool parallel) {
-    std::int64_t cost = 1;
-    for (const Step& k : s.bodies[0]) {
-      const std::int64_t each = cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
-      cost =
-          detail::saturating_add(cost, detail::saturating_mul(k.kernel.shape.num_elements(), each));
-    }
+    const Tiles tiles(context_, s);
     Outlined f;
-    f.trips = num_parts(s);
+    f.trips = tiles.num_parts();
     f.chunks.grain =
-        std::max<std::int64_t>(detail::saturating_mul(kParallelCost, f.trips) / cost, 1);
+        std::max<std::int64_t>(detail::saturating_mul(kParallelCost, f.trips) / tiles.cost(), 1);
     f.parallel = parallel && f.trips >= 2 * f.chunks.grain;
     if (inline_ && !f.parallel) return;
     begin("tiles");
-    if (f.parallel) emit_tiles(s, gen_.kernel_begin(), gen_.kernel_end());
-    else emit_tiles(s, gen_.index(0), gen_.index(f.trips));
+    if (f.parallel) emit_tiles(tiles, gen_.kernel_begin(), gen_.kernel_end());
+    else emit_tiles(tiles, gen_.index(0), gen_.index(f.trips));
     f.code = gen_.finish_kernel();
-    if (has_partials(s)) {
+    if (tiles.has_partials()) {
       begin("tiles_end");
-      end_tiles(s);
+      tiles.emit_end();
       f.end = gen_.finish_kernel();
     }
     functions_[&s] = f;
   }
-
-  static bool has_partials(const Step& s) {
-    return std::any_of(s.bodies[0].begin(), s.bodies[0].end(),
-                       [](const Step& k) { return !k.kernel.partials.empty(); });
-  }
-  // The rows or columns that one thread does: of the tiles that add to the same partial results, else of one.
-  static std::int64_t trips_of_part(const Step& s) {
-    for (const Step& k : s.bodies[0]) {
-      if (!k.kernel.partials.empty()) return rows_of_part(k.kernel);
-    }
-    return s.grain;
-  }
-  static std::int64_t num_parts(const Step& s) {
-    return detail::ceil_div(s.trips, trips_of_part(s));
+  void emit_tiles(const Tiles& tiles, Scalar begin, Scalar end) {
+    tiles.emit(begin, end, [&](KernelContext& k) { marked(k.step, [&] { emit_kernel(k); }); });
   }
 
-  // What of the next tile the second step that reads a large value asks for, so that it is there when the first one
-  // reads it: memory would wait for the results of a tile otherwise, and these for memory. What is smaller comes
-  // fast enough (layernorm on Zen 5: 0.9 of the time for 32 MiB, 1.1 for 8).
-  std::map<const Step*, NextTile> next_tiles(const Step& s) const {
-    std::map<const Step*, NextTile> next;
-    std::map<int, int> times;
-    std::int64_t bytes = 0;
-    for (const Step& k : s.bodies[0]) {
-      for (const int v : k.writes) {
-        if (times.emplace(v, 0).second) bytes += value(v).bytes();
-        times[v] = 2;  // it is in the cache
-      }
-      for (const int v : k.reads) {
-        if (times.emplace(v, 0).second) bytes += value(v).bytes();
-        if (value(v).bytes() >= kStreamingOne && ++times[v] == 2)
-          next[&k][v] = s.grain * (value(v).aval.size() / s.trips);
-      }
-    }
-    const bool asks = plan_.emit.next_tiles && !s.by_columns && bytes >= kStreamingBytes;
-    return asks ? next : std::map<const Step*, NextTile>();
-  }
-
-  void emit_tiles(const Step& s, Scalar begin, Scalar end) {
-    const std::map<const Step*, NextTile> next = next_tiles(s);
-    const Scalar part = gen_.index(trips_of_part(s));
-    const Scalar first = gen_.mul(begin, part),
-                 last = gen_.min(gen_.mul(end, part), gen_.index(s.trips));
-    const Scalar shared = gen_.compare(Compare::lt, gen_.sub(last, first), gen_.index(s.trips));
-    gen_.loop(gen_.div(first, gen_.index(s.grain)), num_tiles(last, s), [&](Scalar tile) {
-      const Scalar low = gen_.mul(tile, gen_.index(s.grain));
-      const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
-      for (const Step& k : s.bodies[0]) {
-        gen_.region([&] {
-          KernelContext context = of_tile(s, k, low, high);
-          context.is_shared = shared;
-          if (const auto of = next.find(&k); of != next.end()) context.next_tile = &of->second;
-          marked(k, [&] { emit_kernel(context); });
-        });
-      }
-    });
-  }
-  // A kernel for the rows or columns [low, high). The outermost loop of a linear one is over all that belongs to a row.
-  KernelContext of_tile(const Step& tiles, const Step& k, Scalar low, Scalar high) {
-    const bool in_parts = !k.kernel.partials.empty();
-    const std::int64_t each =
-        tiles.by_columns || in_parts ? 1 : chunking(plan_, k).extent / tiles.trips;
-    KernelContext out =
-        context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
-    out.by_columns = tiles.by_columns;
-    out.rows_of_part = in_parts;
-    out.unit = tiles.grain * each;
-    return out;
-  }
-
-  // Folds what the parts of the rows have left.
-  void end_tiles(const Step& s) {
-    for (const Step& k : s.bodies[0]) {
-      if (k.kernel.partials.empty()) continue;
-      gen_.region([&] {
-        KernelContext context = this->context(k, gen_.index(0), gen_.index(0));
-        emit_reduction_end(context);
-      });
-    }
-  }
-
-  void begin(const std::string& name) {
-    gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
-  }
-
-  Pointer pointer(int v) {
-    return gen_.pointer(plan_.values[static_cast<std::size_t>(v)].location);
-  }
-  const Value& value(int v) const { return plan_.values[static_cast<std::size_t>(v)]; }
+  void begin(const std::string& name) { context_.begin_kernel(name); }
+  Pointer pointer(int v) const { return context_.pointer(v); }
+  const Value& value(int v) const { return context_.value(v); }
   Scalar load_integer(int v) {
     return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
   }
@@ -353,7 +253,7 @@ class ProgramEmitter {
       });
       if (s.kernel.partials.empty()) return;
       gen_.region([&] {
-        KernelContext k = context(s, gen_.index(0), gen_.index(0));
+        KernelContext k = context_.kernel(s, gen_.index(0), gen_.index(0));
         emit_reduction_end(k);
       });
       return;
@@ -383,7 +283,7 @@ class ProgramEmitter {
     if (dtype == DType::c64) return fill_pairs<float>(s, DType::f32);
     if (dtype == DType::c128) return fill_pairs<double>(s, DType::f64);
     const Kernel none;
-    Generator value_at(gen_, plan_, plan_.scopes[0], none, producers_[0]);
+    Generator value_at(gen_, plan_, plan_.scopes[0], none, context_.producers_of(0));
     gen_.region([&] {
       const Scalar x = value_at.literal(s.constant);
       gen_.loop(gen_.index(0), gen_.index(size),
@@ -418,8 +318,9 @@ class ProgramEmitter {
   void call_tiles(const Step& s) {
     const auto found = functions_.find(&s);
     if (found == functions_.end()) {
-      gen_.region([&] { emit_tiles(s, gen_.index(0), gen_.index(num_parts(s))); });
-      return end_tiles(s);
+      const Tiles tiles(context_, s);
+      gen_.region([&] { emit_tiles(tiles, gen_.index(0), gen_.index(tiles.num_parts())); });
+      return tiles.emit_end();
     }
     call(found->second);
   }
@@ -429,146 +330,28 @@ class ProgramEmitter {
     if (f.end) gen_.call_kernel(*f.end, gen_.index(0), gen_.index(0));
   }
 
-  // ---- what loops carry ----------------------------------------------------------------------------
-  // Views are pointers in memory, which loops move. What is done for a carry or a row takes some values and
-  // numbers; where there are many, a function does it for each of them in a table.
-  enum class Chore : std::uint8_t { init, row, turn, alternate, pass_on, untouched, result };
-  struct Operands {
-    std::vector<int> values;
-    std::vector<std::int64_t> numbers;
-  };
-
-  static std::span<const Chore> chores_of(const Step& s) {
-    static constexpr std::array kLoop{Chore::init, Chore::row, Chore::turn, Chore::pass_on,
-                                      Chore::untouched};
-    static constexpr std::array kRepeat{Chore::init, Chore::alternate, Chore::pass_on,
-                                        Chore::result};
-    if (s.kind == Step::Kind::loop) return std::span(kLoop).first(s.trips > 0 ? 4 : 5);
-    if (s.kind == Step::Kind::repeat) return kRepeat;
-    return {};
-  }
-  static std::size_t how_many(const Step& s, Chore what) {
-    return what == Chore::row ? s.rows.size() : s.carries.size();
-  }
-  Operands operands(const Step& s, Chore what, std::size_t n) const {
-    if (what == Chore::row) {
-      const Step::Row& r = s.rows[n];
-      const std::int64_t bytes = value(r.view).bytes();
-      return {{value(r.view).slot, r.base}, {r.every * bytes, r.first * bytes}};
-    }
-    const Step::Carry& c = s.carries[n];
-    const int in = value(c.in).slot, out = value(c.out).slot;
-    switch (what) {
-      case Chore::init: return {{in, c.init}, {}};
-      case Chore::turn: return {{out, c.first, c.second}, {}};
-      case Chore::alternate: return {{out, c.first, c.second, in}, {}};
-      case Chore::pass_on: return {{in, out}, {}};
-      case Chore::untouched: return {{c.init, c.first}, {value(c.first).bytes()}};
-      case Chore::result: return {{in, c.first}, {value(c.first).bytes()}};
-      case Chore::row: break;  // above
-    }
-    throw InternalError("a chore of a loop that there is not");
-  }
-
-  void point(Pointer slot, Scalar to) { gen_.store(slot, DType::i64, gen_.index(0), to); }
-  Scalar pointed_at(Pointer slot) { return gen_.load_now(slot, DType::i64, gen_.index(0)); }
-
-  void emit_chore(Chore what, std::span<const Pointer> at, std::span<const Scalar> numbers,
-                  Scalar trip, Scalar end) {
-    switch (what) {
-      case Chore::init: return point(at[0], gen_.address(at[1]));
-      case Chore::row:
-        return point(
-            at[0], gen_.add(gen_.address(at[1]), gen_.add(gen_.mul(trip, numbers[0]), numbers[1])));
-      case Chore::turn: {  // the last trip writes where the result is wanted
-        const Scalar left = gen_.sub(gen_.sub(end, gen_.index(1)), trip);
-        const Scalar odd = gen_.compare(Compare::ne, gen_.and_(left, gen_.index(1)), gen_.index(0));
-        return point(at[0], gen_.select(odd, gen_.address(at[2]), gen_.address(at[1])));
-      }
-      case Chore::alternate: {
-        const Scalar first = gen_.address(at[1]);
-        const Scalar at_first = gen_.compare(Compare::eq, pointed_at(at[3]), first);
-        return point(at[0], gen_.select(at_first, gen_.address(at[2]), first));
-      }
-      case Chore::pass_on: return point(at[0], pointed_at(at[1]));
-      case Chore::untouched: return gen_.copy_bytes(at[0], at[1], numbers[0]);
-      case Chore::result: {  // where the last trip wrote to depends on their number
-        const Scalar last = pointed_at(at[0]);
-        return gen_.if_then(gen_.compare(Compare::ne, last, gen_.address(at[1])),
-                            [&] { gen_.copy_bytes(gen_.pointer_to(last), at[1], numbers[0]); });
-      }
-    }
-  }
-
-  // A table has the places and numbers of all that lie in memory of the same kinds.
-  void outline_chore(const Step& s, Chore what) {
-    constexpr std::size_t kMost = 50;  // one after the other
-    if (!plan_.emit.carry_tables || how_many(s, what) <= kMost) return;
-    std::map<std::vector<Location::Kind>, std::vector<std::int64_t>> tables;
-    for (std::size_t n = 0; n < how_many(s, what); ++n) {
-      const Operands o = operands(s, what, n);
-      std::vector<Location::Kind> kinds;
-      for (const int v : o.values) kinds.push_back(value(v).location.kind);
-      std::vector<std::int64_t>& table = tables[kinds];
-      for (const int v : o.values) table.push_back(value(v).location.index);
-      table.insert(table.end(), o.numbers.begin(), o.numbers.end());
-    }
-    begin("carries");
-    for (const auto& [kinds, table] : tables) {
-      const std::size_t values = kinds.size();
-      const std::size_t width = values + operands(s, what, 0).numbers.size();
-      const std::int64_t first = gen_.add_places(table);
-      gen_.loop(gen_.index(0), gen_.index(std::ssize(table) / static_cast<std::int64_t>(width)),
-                [&](Scalar i) {
-                  const Scalar row = gen_.mul(i, gen_.index(static_cast<std::int64_t>(width)));
-                  std::vector<Scalar> entries;
-                  for (std::size_t k = 0; k < width; ++k)
-                    entries.push_back(gen_.place_at(first + static_cast<std::int64_t>(k), row));
-                  std::vector<Pointer> at;
-                  for (std::size_t k = 0; k < values; ++k)
-                    at.push_back(gen_.pointer(kinds[k], entries[k]));
-                  emit_chore(what, at, std::span(entries).subspan(values), gen_.kernel_begin(),
-                             gen_.kernel_end());
-                });
-    }
-    chores_[{&s, what}] = gen_.finish_kernel();
-  }
-
-  void emit_chores(const Step& s, Chore what, Scalar trip, Scalar end) {
-    if (const auto found = chores_.find({&s, what}); found != chores_.end())
-      return gen_.call_kernel(found->second, trip, end);
-    for (std::size_t n = 0; n < how_many(s, what); ++n) {
-      const Operands o = operands(s, what, n);
-      std::vector<Pointer> at;
-      for (const int v : o.values) at.push_back(pointer(v));
-      std::vector<Scalar> numbers;
-      for (const std::int64_t k : o.numbers) numbers.push_back(gen_.index(k));
-      emit_chore(what, at, numbers, trip, end);
-    }
-  }
-
   void emit_trips(const Step& s, Scalar begin, Scalar end) {
-    emit_chores(s, Chore::init, begin, end);
+    carries_.emit(s, Chore::init, begin, end);
     gen_.loop(begin, end, [&](Scalar i) {
       gen_.region([&] {
         if (!s.writes.empty()) {
           const DType dtype = value(s.writes[0]).aval.dtype;
           gen_.store(pointer(s.writes[0]), dtype, gen_.index(0), gen_.convert(i, dtype));
         }
-        emit_chores(s, Chore::row, i, end);
-        emit_chores(s, Chore::turn, i, end);
+        carries_.emit(s, Chore::row, i, end);
+        carries_.emit(s, Chore::turn, i, end);
         emit_steps(s.bodies[0]);
-        emit_chores(s, Chore::pass_on, i, end);
+        carries_.emit(s, Chore::pass_on, i, end);
       });
     });
     if (s.trips > 0) return;
     gen_.if_then(gen_.compare(Compare::ge, begin, end),
-                 [&] { emit_chores(s, Chore::untouched, begin, end); });
+                 [&] { carries_.emit(s, Chore::untouched, begin, end); });
   }
 
   void emit_repeat(const Step& s) {
     const Scalar none = gen_.index(0);
-    emit_chores(s, Chore::init, none, none);
+    carries_.emit(s, Chore::init, none, none);
     gen_.loop_while(
         {},
         [&](const Scalars&) {
@@ -577,13 +360,13 @@ class ProgramEmitter {
         },
         [&](const Scalars&) {
           gen_.region([&] {
-            emit_chores(s, Chore::alternate, none, none);
+            carries_.emit(s, Chore::alternate, none, none);
             emit_steps(s.bodies[1]);
-            emit_chores(s, Chore::pass_on, none, none);
+            carries_.emit(s, Chore::pass_on, none, none);
           });
           return Scalars{};
         });
-    emit_chores(s, Chore::result, none, none);
+    carries_.emit(s, Chore::result, none, none);
   }
 
   void emit_branch(const Step& s) {
@@ -597,14 +380,14 @@ class ProgramEmitter {
 
   CodeGen& gen_;
   const Plan& plan_;
+  StepContext context_;
+  Carries carries_;
   bool inline_ = true;
-  std::vector<std::vector<int>> producers_;
   std::map<const Step*, Outlined> functions_;
   std::map<const std::vector<Step>*, std::vector<std::string>> parts_;
-  std::map<std::pair<const Step*, Chore>, CodeGen::KernelCode> chores_;
   std::map<const Step*, std::int64_t> host_numbers_;
   std::map<const Step*, std::int64_t> step_numbers_;  // when the code tells profiles of its steps
-  int next_function_ = 0, next_part_ = 0;
+  int next_part_ = 0;
 };
 
 void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
