@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/forms.hpp"
@@ -76,6 +78,14 @@ std::optional<Columns> columns_of(const Jaxpr& jaxpr, const Eqn& e) {
 struct Piece {
   std::int64_t begin, end;
   int eqn;
+  std::int64_t columns;  ///< where those of the update begin
+};
+
+/// Updates one after the other, each of which only the next one reads.
+struct Chain {
+  Atom over;                  ///< what the first one is written over
+  Columns last;               ///< those of the last one
+  std::vector<Piece> pieces;  ///< what is written in the end, in order
 };
 
 /// Places that have been written.
@@ -117,7 +127,7 @@ class Chains {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const auto chain = chains_.find(static_cast<int>(e));
       if (chain == chains_.end()) renamed.push_eqn(b, jaxpr_.eqns()[e]);
-      else renamed.push(together(b, chain->second, renamed));
+      else renamed.push(together(b, chain->second, chain->first, renamed));
     }
     return b.build(renamed(jaxpr_.outs())).jaxpr;
   }
@@ -125,24 +135,33 @@ class Chains {
  private:
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
 
-  // By the last update of each: all of them, the last one first.
+  // By the last update of each.
   void find() {
     std::vector<bool> inside(jaxpr_.eqns().size(), false);
     for (int e = static_cast<int>(jaxpr_.eqns().size()) - 1; e >= 0; --e) {
       if (inside[static_cast<std::size_t>(e)]) continue;
       const auto last = columns_of(jaxpr_, eqn(e));
       if (!last) continue;
-      std::vector<int> chain = {e};
+      Chain chain{eqn(e).inputs[0], *last, {}};
+      Written written;
+      const auto write = [&](int update, const Columns& c) {
+        chain.over = eqn(update).inputs[0];
+        for (const auto& [begin, end] : written.add(c.begin(), c.end()))
+          chain.pieces.push_back({begin, end, update, c.begin()});
+      };
+      write(e, *last);
+      std::size_t updates = 1;
       std::int64_t bytes = bytes_written(e);
-      for (int p = before(e); p >= 0; p = before(p)) {
+      for (int p = before(e); p >= 0; p = before(p), ++updates) {
         const auto columns = columns_of(jaxpr_, eqn(p));
         bytes += bytes_written(p);
         if (!columns || !columns->goes_with(*last) || bytes > kMostBytes) break;
         inside[static_cast<std::size_t>(p)] = true;
-        chain.push_back(p);
+        write(p, *columns);
       }
-      if (chain.size() > 1 && num_runs(pieces(chain)) < chain.size())
-        chains_.emplace(e, std::move(chain));
+      std::sort(chain.pieces.begin(), chain.pieces.end(),
+                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+      if (num_runs(chain.pieces) < updates) chains_.emplace(e, std::move(chain));
     }
   }
   std::int64_t bytes_written(int e) const {
@@ -157,46 +176,29 @@ class Chains {
     return producer_[static_cast<std::size_t>(x.var())];
   }
 
-  // What is written in the end, in order.
-  std::vector<Piece> pieces(const std::vector<int>& chain) const {
-    std::vector<Piece> all;
-    Written written;
-    for (const int e : chain) {
-      const Columns c = *columns_of(jaxpr_, eqn(e));
-      for (const auto& [begin, end] : written.add(c.begin(), c.end()))
-        all.push_back({begin, end, e});
-    }
-    std::sort(all.begin(), all.end(),
-              [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-    return all;
-  }
   static std::size_t num_runs(const std::vector<Piece>& pieces) {
     std::size_t runs = 1;
     for (std::size_t i = 1; i < pieces.size(); ++i) runs += pieces[i].begin != pieces[i - 1].end;
     return runs;
   }
 
-  Atom together(JaxprBuilder& b, const std::vector<int>& chain, const Renaming& renamed) const {
-    const std::vector<Piece> all = pieces(chain);
-    Atom x = renamed(eqn(chain.back()).inputs[0]);
+  Atom together(JaxprBuilder& b, const Chain& chain, int last, const Renaming& renamed) const {
+    const std::vector<Piece>& all = chain.pieces;
+    Atom x = renamed(chain.over);
     for (std::size_t i = 0; i < all.size();) {
       std::size_t end = i + 1;
       while (end < all.size() && all[end].begin == all[end - 1].end) ++end;
-      x = update(b, x,
-                 {all.begin() + static_cast<std::ptrdiff_t>(i),
-                  all.begin() + static_cast<std::ptrdiff_t>(end)},
-                 chain.front(), renamed);
+      x = update(b, x, chain.last, std::span(all).subspan(i, end - i), last, renamed);
       i = end;
     }
     return x;
   }
   // Of pieces side by side.
-  Atom update(JaxprBuilder& b, const Atom& x, const std::vector<Piece>& run, int last,
+  Atom update(JaxprBuilder& b, const Atom& x, Columns c, std::span<const Piece> run, int last,
               const Renaming& renamed) const {
-    Columns c = *columns_of(jaxpr_, eqn(last));
     const Aval& out = jaxpr_.aval(eqn(last).outputs[0]);
     Atoms parts;
-    for (const Piece& piece : run) parts.push_back(part(b, piece, renamed));
+    for (const Piece& piece : run) parts.push_back(part(b, piece, c.axis, renamed));
     const auto side_by_side = [&](Atoms columns) {
       if (columns.size() == 1) return columns[0];
       c.window[c.axis] = 0;
@@ -218,23 +220,23 @@ class Chains {
     return Atom::var(b.add_eqn1(dynamic_update_slice_p, Params(), std::move(inputs), out,
                                 Effect::none, eqn(last).where));
   }
-  Atom part(JaxprBuilder& b, const Piece& piece, const Renaming& renamed) const {
+  Atom part(JaxprBuilder& b, const Piece& piece, std::size_t axis, const Renaming& renamed) const {
     const Eqn& e = eqn(piece.eqn);
-    const Columns c = *columns_of(jaxpr_, e);
     const Atom x = renamed(e.inputs[1]);
-    if (piece.begin == c.begin() && piece.end == c.end()) return x;
-    SliceParams cut{Shape(c.window.size(), 0), c.window, {}};
-    cut.start_indices[c.axis] = piece.begin - c.begin();
-    cut.limit_indices[c.axis] = piece.end - c.begin();
-    Shape shape = c.window;
-    shape[c.axis] = piece.end - piece.begin;
-    const Aval aval = jaxpr_.aval(e.inputs[1]).with_shape(shape);
-    return Atom::var(b.add_eqn1(slice_p, Params::of(cut), {x}, aval, Effect::none, e.where));
+    const Aval& columns = jaxpr_.aval(e.inputs[1]);
+    Shape shape = columns.shape;
+    shape[axis] = piece.end - piece.begin;
+    if (shape == columns.shape) return x;
+    SliceParams cut{Shape(shape.size(), 0), columns.shape, {}};
+    cut.start_indices[axis] = piece.begin - piece.columns;
+    cut.limit_indices[axis] = piece.end - piece.columns;
+    return Atom::var(b.add_eqn1(slice_p, Params::of(cut), {x}, columns.with_shape(shape),
+                                Effect::none, e.where));
   }
 
   const Jaxpr& jaxpr_;
   const std::vector<int> producer_, uses_;
-  std::map<int, std::vector<int>> chains_;
+  std::map<int, Chain> chains_;
 };
 
 }  // namespace
