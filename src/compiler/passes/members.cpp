@@ -14,15 +14,11 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kManyMembers = 64;
 constexpr std::int64_t kLongest = 32;          // axes of a member
 constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
 constexpr std::int64_t kMostOfMatrix = 64;     // the same with a matrix that all members share
 constexpr std::int64_t kMostTerms = 4;     // of sums that are short: there is little to load again
 constexpr std::int64_t kMostFactors = 64;  // numbers of matrices that registers nearly hold
-// Numbers of a member that are computed: for few members compiling takes longer than it saves, but where what would be
-// kernels of their own takes as long to compile.
-constexpr std::int64_t kLeastMost = 1'000, kMostForMember = 32, kMostForKernel = 32;
 constexpr std::int64_t kLongRun = 2;       // vectors
 constexpr std::int64_t kLeastTurned = 16;  // numbers that no vector of their operands has
 
@@ -77,6 +73,14 @@ std::int64_t run_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     if (ends) break;
   }
   return run;
+}
+
+/// Numbers of a member for which what compiling takes is won back, in one of two ways: by running, where there are many
+/// members, or by kernels that would have to be compiled otherwise, each of which takes as long as so many numbers.
+std::int64_t most_numbers(std::int64_t members, std::int64_t kernels) {
+  constexpr std::int64_t kManyMembers = 64, kLeast = 1'000, kOfMember = 32, kOfKernel = 32;
+  const std::int64_t by_running = members >= kManyMembers ? kLeast + kOfMember * members : 0;
+  return std::max(by_running, kOfKernel * kernels);
 }
 
 }  // namespace
@@ -309,9 +313,7 @@ void MemberChoice::weigh(std::int64_t& most) {
     w.turned_numbers += numbers;
   }
   for (const Weight& w : weights) {
-    const std::int64_t by_members =
-        w.members >= kManyMembers ? kLeastMost + kMostForMember * w.members : 0;
-    const std::int64_t allowed = std::min(most, std::max(by_members, kMostForKernel * w.kernels));
+    const std::int64_t allowed = std::min(most, most_numbers(w.members, w.kernels));
     chosen_.push_back(2 * w.computed >= 3 * w.around && 2 * w.turned >= w.around &&
                       w.turned_numbers >= kLeastTurned && w.numbers > 0 && w.numbers <= allowed);
     if (chosen_.back()) most -= w.numbers;
