@@ -282,11 +282,10 @@ class Arena {
     return housing.least_alive;
   }
   Location in_result(const InResult& place) {
-    std::vector<InResult>& all = plan_.in_results;
-    const auto found = std::find(all.begin(), all.end(), place);
-    const std::int64_t index = plan_.num_outputs + (found - all.begin());
-    if (found == all.end()) all.push_back(place);
-    return {Location::Kind::in_result, index};
+    const std::int64_t next = plan_.num_outputs + std::ssize(plan_.in_results);
+    const auto [known, is_new] = in_results_.try_emplace({place.result, place.offset}, next);
+    if (is_new) plan_.in_results.push_back(place);
+    return {Location::Kind::in_result, known->second};
   }
 
   // The values that only this loop's body uses go into its slices, and out of `order`.
@@ -454,6 +453,7 @@ class Arena {
   const PlanOptions& options_;
   Liveness live_;
   Packing arena_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> in_results_;  // by result, offset
   std::set<int> overwritten_;  // in place, by the kernel that read it last
   std::vector<int> earliest_;  // of each result: the value that is first in its memory; -1: none is
   std::vector<bool> equal_;    // whether all that lie there in turn are of one size
