@@ -348,9 +348,29 @@ std::vector<bool> may_be_donated(const NativeExecutable::Parts& parts) {
   return out;
 }
 
-/// What the passes make of the lowered program: the plan, with all values in memory.
-void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
-  Jaxpr& jaxpr = parts.jaxpr;
+PlanOptions plan_options(const Compilation& c) {
+  return {.fuse = c.enabled("fuse"),
+          .merge_siblings = c.enabled("merge_siblings"),
+          .both_ways = c.enabled("both_ways"),
+          .recompute = c.enabled("recompute"),
+          .partial_reductions = c.enabled("partial_reductions"),
+          .in_place = c.enabled("in_place"),
+          .update_in_place = c.enabled("update_in_place"),
+          .reuse_memory = c.enabled("reuse_memory"),
+          .place_in_results = c.enabled("place_in_results"),
+          .tiles = c.enabled("tiles"),
+          .epilogues = c.enabled("epilogues"),
+          .matmul = c.enabled("matmul"),
+          .join_parts = c.enabled("join_parts"),
+          .cells = c.enabled("cells"),
+          .segments = c.enabled("segments"),
+          .overlap_segments = c.enabled("overlap_segments"),
+          .weave_columns = c.enabled("weave_columns"),
+          .schedule = c.enabled("schedule")};
+}
+
+/// What is computed, in as little as it takes, and as arrays that lanes run along.
+void simplify_arrays(Compilation& c, Jaxpr& jaxpr) {
   if (c.wants({"small_floats"}, has_small_floats(jaxpr), "the program has no 16-bit floats"))
     c.run("small_floats", jaxpr, widen_small_floats);
   // 2. Algebra that changes no bit of any result, but for the order of sums of small products and that of several axes of a
@@ -384,8 +404,11 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   if (c.wants({"mirrored_sums"}, sums_over_pairs(jaxpr),
               "the program does not sum over two axes of the same length"))
     c.run("mirrored_sums", jaxpr, fold_mirrored_sums);
-  // 4. Loops that go together become one, write down only what cannot be computed again, and compute
-  // only what changes from trip to trip.
+}
+
+/// 4. Loops that go together become one, write down only what cannot be computed again, and compute only what changes from
+/// trip to trip.
+void rewrite_loops(Compilation& c, Jaxpr& jaxpr) {
   if (c.wants({"join_loops", "residuals", "loops", "conditions"}, detail::has_regions(jaxpr),
               kNoRegions)) {
     c.run("join_loops", jaxpr, join_loops);
@@ -400,7 +423,28 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run_always(loops.hoist ? "loops" : "conditions", jaxpr,
                  [&](const Jaxpr& j) { return prepare_loops(j, loops); });
   }
+}
 
+/// Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
+void group_in_blocks(Compilation& c, Jaxpr& jaxpr, const PlanOptions& options) {
+  const bool large = c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall);
+  const bool with_places = large && c.enabled("row_updates");
+  if (large)
+    c.run("row_updates", jaxpr, [](const Jaxpr& j) { return group_updates(j, Places::compute); });
+  // Sums in parts have the order of these in any case.
+  if (c.wants({"sums_in_parts"}, has_scatters(jaxpr), "the program has no scatters") &&
+      c.wants({"sums_in_parts"}, !with_places,
+              "it stands in for row_updates where that does not run"))
+    c.run_always("sums_in_parts", jaxpr,
+                 [](const Jaxpr& j) { return group_updates(j, Places::as_they_are); });
+  if (large) c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, options); });
+}
+
+/// What the passes make of the lowered program: the plan, with all values in memory.
+void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
+  Jaxpr& jaxpr = parts.jaxpr;
+  simplify_arrays(c, jaxpr);
+  rewrite_loops(c, jaxpr);
   // Rows that are too short for lanes, and are moved as a whole, become longer ones.
   c.run("merge_axes", jaxpr, merge_axes);
   if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
@@ -415,49 +459,20 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("padded_sums", jaxpr, [&](const Jaxpr& j) { return update_sums(j, donated); });
 
   // 5. Which equations share a loop nest, and which values exist in memory.
-  PlanOptions plan_options{.fuse = c.enabled("fuse"),
-                           .merge_siblings = c.enabled("merge_siblings"),
-                           .both_ways = c.enabled("both_ways"),
-                           .recompute = c.enabled("recompute"),
-                           .partial_reductions = c.enabled("partial_reductions"),
-                           .in_place = c.enabled("in_place"),
-                           .update_in_place = c.enabled("update_in_place"),
-                           .reuse_memory = c.enabled("reuse_memory"),
-                           .place_in_results = c.enabled("place_in_results"),
-                           .tiles = c.enabled("tiles"),
-                           .epilogues = c.enabled("epilogues"),
-                           .matmul = c.enabled("matmul"),
-                           .join_parts = c.enabled("join_parts"),
-                           .cells = c.enabled("cells"),
-                           .segments = c.enabled("segments"),
-                           .overlap_segments = c.enabled("overlap_segments"),
-                           .weave_columns = c.enabled("weave_columns"),
-                           .schedule = c.enabled("schedule")};
-  // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
-  const bool large = c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall);
-  const bool with_places = large && c.enabled("row_updates");
-  if (large)
-    c.run("row_updates", jaxpr, [](const Jaxpr& j) { return group_updates(j, Places::compute); });
-  // Sums in parts have the order of these in any case.
-  if (c.wants({"sums_in_parts"}, has_scatters(jaxpr), "the program has no scatters") &&
-      c.wants({"sums_in_parts"}, !with_places,
-              "it stands in for row_updates where that does not run"))
-    c.run_always("sums_in_parts", jaxpr,
-                 [](const Jaxpr& j) { return group_updates(j, Places::as_they_are); });
-  if (large)
-    c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
+  PlanOptions options = plan_options(c);
+  group_in_blocks(c, jaxpr, options);
   // What minima and maxima choose is added where it belongs, not everywhere.
   if (c.wants({"chosen_sums"}, has_extremes(jaxpr), "the program asks for no extremes of rows"))
     c.run("chosen_sums", jaxpr, sum_chosen);
   parts.plan = c.stage("fuse", [&] {
     ArgumentUpdates updates = argument_updates(
-        jaxpr, donates ? donated : std::vector<bool>(donated.size(), false), plan_options);
-    plan_options.updates = std::move(updates.chains);
-    plan_options.alone = std::move(updates.alone);
-    return plan_kernels(jaxpr, plan_options);
+        jaxpr, donates ? donated : std::vector<bool>(donated.size(), false), options);
+    options.updates = std::move(updates.chains);
+    options.alone = std::move(updates.alone);
+    return plan_kernels(jaxpr, options);
   });
   parts.plan->donated = donated;
-  place_values(c, *parts.plan, plan_options);
+  place_values(c, *parts.plan, options);
 }
 
 /// 1. User primitives, composites and calls become core operations, known values constants.
