@@ -1,5 +1,6 @@
 // Matrix products in our own loops: what is too small for a call, integers. Cheap arithmetic that follows
-// (bias, activation, residual) is done on the results while they lie in registers.
+// (bias, activation, residual) is done on the results while they lie in registers, and so are folds of their rows: a row of
+// tiles has a vector for each row and fold, whose lanes are folded when it ends.
 //
 // Lanes run along the dimension that lies contiguously in memory: the columns of the result, or the
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
 #include "core/integers.hpp"
@@ -132,17 +134,71 @@ class DotEmitter {
   Scalar rhs(Scalar k, Scalar column) {
     return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_);
   }
-  bool has_epilogue() const { return !k_.kernel().roots.empty(); }
+  bool has_epilogue() const { return k_.kernel().goes_on(); }
 
-  void store(Scalar row, Scalar column, Scalar x) {
+  // Combines each fold of a row with a number of it, or a vector.
+  void store(Scalar row, Scalar column, Scalar x, std::span<Scalar> folds) {
     x = gen_.convert(x, out_type_);
     if (has_epilogue()) {
       const Point at{k_.kernel().shape, index_of(row, column), {}};
       value_at_.define(product_, at, x);
+      for (std::size_t f = 0; f < folds.size(); ++f) {
+        const Scalar term = value_at_(fold(f).inputs[0], at);
+        folds[f] = combine(f, folds[f], gen_.mask_lanes(term, identity(f)));
+      }
       return store_roots(k_, value_at_, at);
     }
     const MatrixProduct::Strides s{p_.m * p_.n, p_.n, 1};
     gen_.store(c_, out_type_, product_index(s, row, column), x);
+  }
+
+  // ---- folds of rows -----------------------------------------------------------------------------
+  std::size_t num_folds() const { return k_.kernel().reductions.size(); }
+  const Eqn& fold(std::size_t f) const { return k_.eqn(k_.kernel().reductions[f]); }
+  const Lowering::Reduction& rule(std::size_t f) const {
+    return std::get<Lowering::Reduction>(lowering_of(*fold(f).primitive).form);
+  }
+  Scalar identity(std::size_t f) {
+    return rule(f).identity(gen_, fold(f).params, k_.scope.jaxpr.aval(fold(f).inputs[0]).dtype);
+  }
+  Scalar combine(std::size_t f, Scalar a, Scalar b) {
+    return rule(f).combine(gen_, fold(f).params, a, b);
+  }
+  Scalars begin_folds(int rows) {
+    Scalars all;
+    for (int r = 0; r < rows; ++r) {
+      for (std::size_t f = 0; f < num_folds(); ++f) all.push_back(gen_.splat(identity(f)));
+    }
+    return all;
+  }
+  // What the rows from this one on are folded to, and what follows.
+  void end_folds(Scalar row, int rows, const Scalars& all) {
+    if (all.empty()) return;
+    const Kernel& kernel = k_.kernel();
+    const int lanes = gen_.lanes();
+    Scalars folded;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto both = [&](Scalar a, Scalar b) { return combine(i % num_folds(), a, b); };
+      folded.push_back(gen_.fold_lanes(all[i], both));
+    }
+    gen_.set_lanes(1, 1);
+    auto next = folded.begin();
+    for (int r = 0; r < rows; ++r) {
+      Point at{kernel.shape, index_of(gen_.add(row, gen_.index(r)), gen_.index(0)), {}};
+      at.shape.pop_back();
+      at.indices->pop_back();
+      std::vector<std::pair<Var, Scalar>> results;
+      for (std::size_t f = 0; f < num_folds(); ++f) {
+        const Var v = fold(f).outputs[0];
+        results.emplace_back(v, gen_.convert(*next++, k_.scope.jaxpr.aval(v).dtype));
+        value_at_.define(v, at, results.back().second);
+      }
+      for (const Var v : kernel.epilogue) results.emplace_back(v, value_at_(v, at));
+      for (const auto& [v, x] : results) {
+        if (k_.value_of(v) >= 0) value_at_.store(k_.value_of(v), at, x);
+      }
+    }
+    gen_.set_lanes(lanes, lanes);
   }
   // By the dimensions of the result: those of the batch, of the rows and of the columns, of which one at
   // most is not 1.
@@ -165,9 +221,9 @@ class DotEmitter {
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
   // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction. The last vector
-  // has `last` columns. `meanwhile` is called within each k.
-  void tile(Scalar row, int rows, Scalar column, int vectors, int last,
-            const std::function<void(Scalar)>& meanwhile) {
+  // has `last` columns. `meanwhile` is called within each k. The folds of its rows, with these results.
+  Scalars tile(Scalar row, int rows, Scalar column, int vectors, int last, Scalars folds,
+               const std::function<void(Scalar)>& meanwhile) {
     const int lanes = gen_.lanes();
     const auto at = [&](int r, int v) {
       return static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
@@ -224,10 +280,12 @@ class DotEmitter {
       for (int v = 0; v < vectors; ++v) {
         look_at(v);
         store(gen_.add(row, gen_.index(r)),
-              gen_.lane_index(gen_.add(column, gen_.index(v * lanes))), sums[at(r, v)]);
+              gen_.lane_index(gen_.add(column, gen_.index(v * lanes))), sums[at(r, v)],
+              std::span(folds).subspan(static_cast<std::size_t>(r) * num_folds(), num_folds()));
       }
     }
     gen_.set_lanes(lanes, lanes);
+    return folds;
   }
 
   // Of what the next product of a batch reads and writes each tile asks for its share, a little with each k: matrices of
@@ -279,30 +337,44 @@ class DotEmitter {
                 is_short(lhs_type_) && is_short(rhs_type_) && CodeGen::has_pairs(lanes);
     gen_.set_lanes(lanes, lanes);
     for_pieces(tiles.rows, false, [&](Scalar row, int rows, bool) {
-      for_pieces(tiles.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
-        tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes,
-             [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
-      });
+      const Scalars folds = carried_through_pieces(
+          tiles.vectors, last < lanes, begin_folds(rows),
+          [&](Scalar vector, int count, bool masked, const Scalars& carried) {
+            return tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count,
+                        masked ? last : lanes, carried,
+                        [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
+          });
+      end_folds(row, rows, folds);
     });
     gen_.set_lanes(1, 1);
   }
   // body(first, size, apart) for all pieces, of which the last may be told apart from the others.
   void for_pieces(const Pieces& p, bool last_apart,
                   const std::function<void(Scalar, int, bool)>& body) {
+    carried_through_pieces(p, last_apart, {},
+                           [&](Scalar i, int size, bool apart, const Scalars& none) {
+                             body(i, size, apart);
+                             return none;
+                           });
+  }
+  // The same with numbers that each piece hands on to the next.
+  Scalars carried_through_pieces(
+      const Pieces& p, bool last_apart, Scalars carried,
+      const std::function<Scalars(Scalar, int, bool, const Scalars&)>& body) {
     std::int64_t first = 0;
     const auto pieces = [&](std::int64_t count, std::int64_t size, bool apart) {
       const std::int64_t end = first + count * size;
-      gen_.loop_carried(gen_.index(first), gen_.index(end), size, {},
-                        [&](Scalar i, const Scalars&) {
-                          body(i, static_cast<int>(size), apart);
-                          return Scalars{};
-                        });
+      carried = gen_.loop_carried(gen_.index(first), gen_.index(end), size, std::move(carried),
+                                  [&](Scalar i, const Scalars& before) {
+                                    return body(i, static_cast<int>(size), apart, before);
+                                  });
       first = end;
     };
     const bool of_longer = last_apart && p.shorter == 0, of_shorter = last_apart && p.shorter > 0;
     pieces(p.longer - (of_longer ? 1 : 0), p.size, false);
     pieces(p.shorter - (of_shorter ? 1 : 0), p.size - 1, false);
     if (last_apart) pieces(1, of_longer ? p.size : p.size - 1, true);
+    return carried;
   }
 
   // Lanes along the contraction: the sums of a few rows and columns at a time, which share what they load, all in
@@ -356,7 +428,7 @@ class DotEmitter {
     gen_.set_lanes(1, 1);
     auto sum = sums.begin();
     for (const Scalar i : of_rows) {
-      for (const Scalar j : of_columns) store(i, j, *sum++);
+      for (const Scalar j : of_columns) store(i, j, *sum++, {});
     }
   }
 

@@ -544,7 +544,7 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
-      if (!is_barrier(c.form) || !c.kernel.roots.empty())
+      if (!is_barrier(c.form) || c.kernel.goes_on())
         index_kernel(jaxpr, c.kernel, producer, forced);
     }
     if (forced.size() == before) return fusion;

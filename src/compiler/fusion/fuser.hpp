@@ -197,6 +197,11 @@ class Fuser {
   void join_epilogues();
   // The kernel that does nothing else than to go on with the result of product e; -1: none.
   int epilogue_of(int e);
+  // A kernel that folds the rows of product e, with little arithmetic, among those that read it; -1: none.
+  int fold_of(int e);
+  bool folds_rows_of(int e, int k);
+  bool is_product_in_loops(int e) const;
+  void join_product(int e, int k);
 
   // ---- order (fuse_order.cpp)
   // Ordered effects happen in order. Known before earlier equations are placed, so that none of them

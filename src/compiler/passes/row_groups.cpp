@@ -112,13 +112,13 @@ class Grouping {
     const Step& s = step(number);
     const Kernel& k = s.kernel;
     Vars out;
-    if (s.kind == Step::Kind::host ||
-        (s.kind == Step::Kind::kernel && k.kind == Kernel::Kind::dot)) {
+    const bool product = s.kind == Step::Kind::kernel && k.kind == Kernel::Kind::dot;
+    if (s.kind == Step::Kind::host || (product && !k.goes_on())) {
       const int e = s.kind == Step::Kind::host ? s.eqn : k.eqn;
       if (eqn(e).primitive != &dot_general_p) return {};
-      out = k.roots.empty() ? eqn(e).outputs : k.roots;
-    } else if (s.kind == Step::Kind::kernel &&
-               (k.kind == Kernel::Kind::loop || k.kind == Kernel::Kind::reduction)) {
+      out = eqn(e).outputs;
+    } else if (product || (s.kind == Step::Kind::kernel &&
+                           (k.kind == Kernel::Kind::loop || k.kind == Kernel::Kind::reduction))) {
       out = k.roots;
       out.insert(out.end(), k.epilogue.begin(), k.epilogue.end());
       for (const std::vector<int>& all : {k.reductions, k.columns}) {

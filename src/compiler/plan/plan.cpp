@@ -236,7 +236,7 @@ class Planner {
   void add_step(Cluster& c) {
     if (c.form == Form::region) return add_region(c);
     if (c.form == Form::barrier) return fill_literals(eqn(c.kernel.eqn));
-    if (is_barrier(c.form) && c.kernel.roots.empty()) return add_alone(c);
+    if (is_barrier(c.form) && !c.kernel.goes_on()) return add_alone(c);
     add_nest(c);
   }
 
@@ -383,7 +383,7 @@ class Planner {
     }
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;
     step.reads.assign(reads.begin(), reads.end());
-    if (k.kind == Kernel::Kind::reduction) return;
+    if (!k.reductions.empty() || !k.columns.empty()) return;
     std::set_difference(reads.begin(), reads.end(), moved.begin(), moved.end(),
                         std::inserter(k.in_place, k.in_place.end()));
   }

@@ -97,10 +97,12 @@ struct Kernel {
   Shape axes;
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
   std::vector<int> columns;
-  Vars epilogue;  ///< stored at each index of the reduced shape
-  int eqn = -1;   ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
+  Vars epilogue;          ///< stored at each index of the reduced shape
+  int eqn = -1;           ///< of dot, emitted, update and cell kernels
   std::set<int> members;  ///< equations that are evaluated inside
-  bool linear = false;    ///< all accesses are at the flat index
+  /// Whether the kernel of an equation, a product, stores or folds what it computes of its result.
+  bool goes_on() const { return !roots.empty() || !reductions.empty(); }
+  bool linear = false;  ///< all accesses are at the flat index
   /// All accesses are at the flat index, or at that of the last dimension alone.
   bool alike_in_rows = false;
   /// All are of whole rows, or of what is the same along rows or down columns.
