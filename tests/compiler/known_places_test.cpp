@@ -15,6 +15,7 @@ namespace telamon::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -47,8 +48,10 @@ std::string left(const Array& places, int axis, const Shape& shape = {300, 7}) {
 TEST(KnownPlaces, OfColumnsAndRowsAreSlices) {
   const Array some{2, 0, 1, 1, 6}, turned{6, 5, 4, 3, 2, 1, 0}, each_second{0, 2, 4};
   for (const int axis : {0, 1}) {
-    for (const Array& places : {some, turned, each_second})
-      EXPECT_THAT(left(places, axis), AllOf(Not(HasSubstr("gather")), HasSubstr("slice")));
+    for (const Array& places : {some, turned, each_second}) {
+      EXPECT_THAT(left(places, axis),
+                  AllOf(Not(HasSubstr("gather")), AnyOf(HasSubstr("slice"), HasSubstr("rev"))));
+    }
     // One run, however long, and from the end.
     EXPECT_THAT(left(arange(3, 6), axis), Not(HasSubstr("concatenate")));
     EXPECT_THAT(left(Array{-1, -2}, axis), Not(HasSubstr("gather")));

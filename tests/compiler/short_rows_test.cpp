@@ -1,10 +1,16 @@
 // Rows that vectors tear apart, with what each has of its columns alone: as many of them at a time as are whole vectors.
+#include <gmock/gmock.h>
+
 #include "compiler/support.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon::testing {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Numbers of which sums are exact.
 Array whole(const Shape& shape, DType dtype, unsigned seed = 1) {
@@ -96,6 +102,87 @@ TEST(ShortRows, BesideOthersOfFewerDimensions) {
             {whole(all, dtype, 1), whole({k}, dtype, 2), whole({n, k}, dtype, 3),
              whole({n}, dtype, 4), whole({4, k}, dtype, 5)},
             -1, 0);
+      }
+    }
+  }
+}
+
+// What is left of longer rows, every other or third of them, and all in the opposite order: vectors of them are in a few
+// others, from which they are taken at once.
+TEST(ShortRows, NearEachOther) {
+  const bool vectors_of_bytes = runtime::target_vector_bytes() >= 32;
+  for (const DType dtype : {DType::f32, DType::f64, DType::i16, DType::u8, DType::bool_}) {
+    for (const std::int64_t k : {2, 3, 7, 12}) {
+      const std::int64_t n = 133;
+      const auto times = [&](const Array& x) { return dtype == DType::bool_ ? x : x * x; };
+      const Compiled e = check(
+          [&](std::span<const Array> a) {
+            const Array& x = a[0];
+            return Arrays{
+                times(lax::slice(x, {0, 0, 0}, {3, 2 * n, k}, {1, 2, 1})),
+                times(lax::slice(x, {0, 1, 0}, {3, 3 * n - 1, k}, {1, 3, 1})),
+                times(lax::slice(x, {0, 0, 1}, {3, 3 * n, k})),
+                times(lax::slice(x, {0, 0, 0}, {3, 3 * n, k}, {1, 1, 2})),
+                times(lax::rev(x, {1})),
+                times(lax::rev(x, {2})),
+                times(lax::rev(lax::slice(x, {0, 3, 0}, {3, 3 * n, k}, {2, 2, 1}), {0, 1}))};
+          },
+          {lax::convert_element_type(whole({3, 3 * n, k}, DType::i32), dtype)}, -1, 0);
+      if (size_of(dtype) < 4 && !vectors_of_bytes) continue;
+      EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather"))) << e->text("plan");
+    }
+  }
+}
+
+// Pixels of a picture that is mirrored.
+TEST(ShortRows, InTheOppositeOrder) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::u8, DType::i16, DType::bf16, DType::bool_}) {
+    for (const std::int64_t k : {2, 3, 4, 5, 7, 8}) {
+      for (const std::int64_t n : {1, 7, 50, 129}) {
+        const Array x = lax::convert_element_type(uniform({6, n, k}, DType::f32, 0, 99), dtype);
+        check(
+            [](std::span<const Array> a) {
+              const Array& x = a[0];
+              const Array turned = lax::rev(x, {1});
+              const Array chosen =
+                  lax::select_n(lax::broadcast_in_dim(a[1], x.shape(), {0}), Arrays{x, turned});
+              return Arrays{turned,
+                            lax::rev(x, {0, 1}),
+                            chosen,
+                            lax::rev(x, {0}),
+                            lax::transpose(turned, {1, 0, 2}),
+                            lax::rev(x, {0, 1, 2})};
+            },
+            {x, Array(std::vector<bool>{true, false, false, true, true, false})});
+      }
+    }
+  }
+}
+
+// Pixels that are repeated, of which too few follow each other to be taken together but in several dimensions.
+TEST(ShortRows, OfSeveralDimensionsAreLongerRows) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i16, DType::u8}) {
+    for (const std::int64_t k : {3, 5, 6}) {
+      for (const std::int64_t times : {2, 3}) {
+        const std::vector<Array> inputs{whole({9, 70, k}, dtype), whole({k}, dtype, 2)};
+        const Compiled e = check(
+            [&](std::span<const Array> a) {
+              const Array wide = lax::broadcast_in_dim(a[0], {9, 70, times, k}, {0, 1, 3});
+              return Arrays{wide, wide * rows_of(a[1], wide)};
+            },
+            inputs, -1, 0);
+        check(
+            [&](std::span<const Array> a) {
+              const Array high = lax::broadcast_in_dim(lax::reshape(a[0], {9, 70 * k}),
+                                                       {9, times, 70 * k}, {0, 2});
+              return Arrays{repeat(lax::reshape(high, {9 * times, 70, k}), times, 1)};
+            },
+            inputs, -1, 0);
+        // Rows of three alone are less than a vector.
+        if (k != 3 || times != 2 || size_of(dtype) > 4) continue;
+        const std::string vector = "store <" + std::to_string(runtime::target_vector_bytes() / 4);
+        EXPECT_THAT(e->text("ir"), HasSubstr(vector + " x ")) << e->text("plan");
       }
     }
   }

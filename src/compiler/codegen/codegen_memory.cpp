@@ -171,9 +171,17 @@ Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
 }
 
 constexpr std::int64_t kLongestStep = 4;  // between elements of which whole vectors are read
+constexpr std::int64_t kMostNear = 4;     // of these, for elements at known places
+
+// Whether processors have loads of some elements of a vector, of so many bits each.
+static bool has_masked_loads(std::int64_t bits) {
+  const runtime::Isa isa = runtime::target_isa();
+  return isa == runtime::Isa::avx512 || (isa == runtime::Isa::avx2 && bits >= 32);
+}
 
 // Elements at known places, or known but for a number that all have in common, that lie within one vector, as at the ends
-// of rows that are rolled or padded, or within two: one load, of no more than lies between them, or two, and a permutation.
+// of rows that are rolled or padded, or within a few, as every other of short rows: one load, of no more than lies between
+// them, or several, and as many permutations.
 Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
                                 llvm::Align align) {
   using namespace llvm::PatternMatch;
@@ -197,16 +205,16 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   const auto [low, high] = std::minmax_element(at.begin(), at.end());
   const std::int64_t first = *low, span = *high - first + 1;
   // What a tail has room for may be spread over more than it: a whole vector is read.
-  const std::int64_t bytes = std::max<std::int64_t>(t->getScalarSizeInBits() / 8, 1);
-  const std::int64_t most = std::max<std::int64_t>(runtime::target_vector_bytes() / bytes, all);
-  const auto room =
-      std::clamp<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(span)), all, most);
-  const bool two = span > room;
-  if (span > 2 * room || (two && count < all)) return nullptr;
-  std::vector<int> lanes;
-  for (int l = 0; l < all; ++l)
-    lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first)
-                              : static_cast<int>(room));
+  const std::int64_t bits = t->getScalarSizeInBits();
+  const std::int64_t most = std::max<std::int64_t>(
+      8 * runtime::target_vector_bytes() / std::max<std::int64_t>(bits, 8), all);
+  const auto size = static_cast<std::uint64_t>(span);
+  // Where a masked load would be one of each element, two that overlap are of what lies there.
+  const auto room = has_masked_loads(bits) || span == 1
+                        ? std::clamp<std::int64_t>(std::bit_ceil(size), all, most)
+                        : std::min<std::int64_t>(std::bit_floor(size), most);
+  const bool several = span > room;
+  if (span > kMostNear * room || (several && count < all)) return nullptr;
   llvm::Type* vt = vector_type(t, static_cast<int>(room));
   llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
   const auto load = [&](std::int64_t skipped) -> Value* {
@@ -218,7 +226,28 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
                               llvm::ConstantVector::get(read), zeros);
   };
   Value* const lower = load(0);
-  return b.CreateShuffleVector(lower, two ? load(room) : zeros, lanes);
+  if (!several) {
+    std::vector<int> lanes;
+    for (int l = 0; l < all; ++l)
+      lanes.push_back(static_cast<int>(l < count ? at[static_cast<std::size_t>(l)] - first : room));
+    return b.CreateShuffleVector(lower, zeros, lanes);
+  }
+  // Whole vectors, of which the last ends with the last element: each after the first is a shuffle.
+  Value* near = lower;
+  for (std::int64_t done = room; done < span; done += room) {
+    const std::int64_t next = std::min(done, span - room);
+    const bool is_last = done + room >= span;
+    std::vector<int> lanes;
+    for (int l = 0; l < (is_last ? all : static_cast<int>(room)); ++l) {
+      const std::int64_t place = l < all ? at[static_cast<std::size_t>(l)] - first : span;
+      const std::int64_t before = done == room ? place : l;  // it is in its lane by then
+      lanes.push_back(static_cast<int>(place < done          ? before
+                                       : place < done + room ? room + place - next
+                                                             : -1));
+    }
+    near = b.CreateShuffleVector(near, load(next), lanes);
+  }
+  return near;
 }
 
 Value* CodeGen::Impl::load_apart(llvm::Type* t, Value* first, std::int64_t step, int w,

@@ -144,12 +144,20 @@ std::optional<Scalar> CodeGen::Impl::index_difference(CodeGen& gen, Scalar a, Sc
   Node *x = node_of(a), *y = node_of(c);
   if (are_one_address(x->value, y->value)) return gen.index(0);
   const bool one_a = gen.is_uniform(a), one_c = gen.is_uniform(c);
-  if ((!affine(x) && !affine(y)) || !(affine(x) || one_a) || !(affine(y) || one_c))
-    return std::nullopt;
-  return with_range(op(
-                        {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-                        [&](int) { return b.CreateSub(x->value, y->value); },
-                        detail::wrapping_sub(x->stride, y->stride)),
+  if ((affine(x) || affine(y)) && (affine(x) || one_a) && (affine(y) || one_c)) {
+    const std::int64_t stride = detail::wrapping_sub(x->stride, y->stride);
+    return with_range(op(
+                          {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64,
+                          {a, c}, [&](int) { return b.CreateSub(x->value, y->value); }, stride),
+                      range(a) + -range(c));
+  }
+  if (one_a && one_c) return std::nullopt;
+  const auto p = parts_of(gen, *this, a), q = parts_of(gen, *this, c);
+  if (!p || !q) return std::nullopt;
+  auto* const apart = q->apart == nullptr   ? p->apart
+                      : p->apart == nullptr ? llvm::ConstantExpr::getNeg(q->apart)
+                                            : llvm::ConstantExpr::getSub(p->apart, q->apart);
+  return with_range(together(gen, *this, {gen.sub(p->common, q->common), apart}),
                     range(a) + -range(c));
 }
 

@@ -118,7 +118,7 @@ Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar nu
 /// such a kernel.
 std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes);
 /// Whether the vectors of such a kernel begin where vectors in memory do, as those that go around the caches have to.
-bool short_rows_are_aligned(const KernelContext& k, std::size_t inner, int lanes);
+bool short_rows_are_aligned(const KernelContext& k, int lanes);
 /// The loops of such a kernel: groups of so many rows, and what is left, of which `one_row` emits each.
 void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int lanes,
                      bool streams, const std::function<void(const Index&)>& one_row);

@@ -279,7 +279,7 @@ class LoopEmitter {
                [&](const Index& index) { row(values, index); });
   }
   void short_rows() {
-    const bool aligned = short_rows_are_aligned(k_, inner_, lanes_);
+    const bool aligned = short_rows_are_aligned(k_, lanes_);
     streaming_or_not(k_, aligned && streams(kStreamingOne), trips(), [&](bool past_caches) {
       Generator values = k_.generator();
       emit_short_rows(k_, values, inner_, lanes_, past_caches,

@@ -1,8 +1,11 @@
 // Kernels over short rows that vectors tear apart, as x + t of points in space: as many rows at a time as are whole
 // vectors. What each row has of its columns alone (t) is in these the same vectors every time, which are loaded before the
-// loop; numbers that each row has of its own are one load and a permutation, and everything else lies as its rows do.
+// loop; numbers that each row has of its own are one load and a permutation, rows with others between them a few of both, and
+// everything else lies as its rows do.
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/fusion/index_space.hpp"
@@ -25,6 +28,31 @@ RowGroup group_of(std::int64_t row, std::int64_t lanes) {
   return {times * lanes / shared, times * row / shared};
 }
 
+/// How a kernel goes along rows: by their numbers in one dimension, after which come those of their elements.
+struct Along {
+  std::size_t dim;
+  std::int64_t row;  ///< elements
+};
+/// None: not in this way.
+std::optional<Along> along_rows(const Kernel& kernel, int lanes) {
+  const Shape& shape = kernel.shape;
+  const std::size_t inner = inner_dim(shape);
+  if (inner == 0 || shape[inner] < 2 || shape[inner] % lanes == 0) return std::nullopt;
+  const auto serves = [&](std::int64_t rows, std::int64_t row) {
+    const RowGroup group = group_of(row, lanes);
+    const auto equations = static_cast<std::int64_t>(kernel.members.size()) * group.vectors;
+    return group.vectors <= kMostVectors && equations <= kMostOfTrip && rows >= 2 * group.rows;
+  };
+  std::int64_t row = shape[inner];
+  if (kernel.alike_in_rows)
+    return serves(shape.num_elements() / row, row) ? std::optional(Along{inner - 1, row})
+                                                   : std::nullopt;
+  // Where too few short rows follow each other, those of several dimensions are a longer one.
+  for (std::size_t d = inner; kernel.of_rows && d-- > dim_of_rows(shape); row *= shape[d])
+    if (serves(shape[d], row)) return Along{d, row};
+  return std::nullopt;
+}
+
 }  // namespace
 
 Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar number,
@@ -41,24 +69,16 @@ Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar nu
 
 std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes) {
   if (!plan.emit.short_rows || lanes == 1 || !kernel.woven.empty()) return 1;
-  const std::size_t inner = inner_dim(kernel.shape);
-  const std::int64_t row = kernel.shape[inner];
-  if (inner == 0 || row < 2 || row % lanes == 0) return 1;
-  const RowGroup group = group_of(row, lanes);
-  const std::int64_t rows = kernel.alike_in_rows ? kernel.shape.num_elements() / row
-                            : kernel.of_rows     ? kernel.shape[inner - 1]
-                                                 : 0;
-  const auto equations = static_cast<std::int64_t>(kernel.members.size()) * group.vectors;
-  const bool serves =
-      group.vectors <= kMostVectors && equations <= kMostOfTrip && rows >= 2 * group.rows;
-  return serves ? group.rows : 1;
+  const auto along = along_rows(kernel, lanes);
+  return along ? group_of(along->row, lanes).rows : 1;
 }
 
 // Groups begin where rows do that a part, and each index of the dimensions around the rows, begins with.
-bool short_rows_are_aligned(const KernelContext& k, std::size_t inner, int lanes) {
+bool short_rows_are_aligned(const KernelContext& k, int lanes) {
   const Shape& shape = k.kernel().shape;
-  const std::int64_t row = shape[inner], each = shape.num_elements() / shape[0];
-  if (!k.kernel().alike_in_rows && inner > 1 && shape[inner - 1] * row % lanes != 0) return false;
+  const auto [dim, row] = *along_rows(k.kernel(), lanes);
+  const std::int64_t each = shape.num_elements() / shape[0];
+  if (!k.kernel().alike_in_rows && dim > 0 && shape[dim] * row % lanes != 0) return false;
   // A kernel by itself is cut at multiples of whole groups if there is nothing around its rows (chunking).
   return (k.unit == 0 && each == row) || std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
 }
@@ -67,9 +87,10 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
                      bool streams, const std::function<void(const Index&)>& one_row) {
   CodeGen& gen = k.gen;
   const Shape& shape = k.kernel().shape;
-  const std::int64_t row = shape[inner];
+  const Along along = *along_rows(k.kernel(), lanes);
+  const std::int64_t row = along.row;
   const auto [rows, vectors] = group_of(row, lanes);
-  // Rows [first, last), of which index_of(row number) gives all indices but the last.
+  // Rows [first, last), of which index_of(row number) gives the indices up to the number.
   const auto groups = [&](Scalar first, Scalar last, const std::function<Index(Scalar)>& index_of,
                           const std::function<Point(Scalar, std::int64_t)>& point) {
     const Scalar whole = end_of_whole_steps(gen, first, last, rows);
@@ -82,7 +103,15 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
     });
     gen.set_lanes(1, 1);
     gen.set_streaming(false);  // these begin anywhere
-    gen.loop(whole, last, [&](Scalar number) { one_row(index_of(number)); });
+    gen.loop(whole, last, [&](Scalar number) {
+      const Index before = index_of(number);
+      const std::span within(shape.data() + before.size(), inner - before.size());
+      loop_nest(gen, bounds_of(gen, within), [&](const Index& index) {
+        Index all = before;
+        all.insert(all.end(), index.begin(), index.end());
+        one_row(all);
+      });
+    });
   };
   const Shape before(std::span(shape.data(), inner));
   if (k.kernel().alike_in_rows) {
@@ -94,7 +123,7 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
           return across_rows(gen, values, shape, number, first);
         });
   }
-  LoopBounds outer = bounds_of(gen, std::span(shape.data(), inner));
+  LoopBounds outer = bounds_of(gen, std::span(shape.data(), along.dim + 1));
   outer[0] = {k.begin, k.end};
   const auto [first, last] = outer.back();
   outer.pop_back();
@@ -105,10 +134,14 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
       return all;
     };
     groups(first, last, with, [&](Scalar number, std::int64_t place_of) {
-      const Scalar place = gen.lane_index(gen.index(place_of));
-      Index all = with(gen.add(number, gen.div(place, gen.index(row))));
-      all.push_back(gen.rem(place, gen.index(row)));
-      all.resize(shape.size(), gen.index(0));
+      Scalar place = gen.lane_index(gen.index(place_of));
+      std::int64_t each = row;
+      Index all = with(gen.add(number, gen.div(place, gen.index(each))));
+      while (all.size() < shape.size()) {
+        place = gen.rem(place, gen.index(each));
+        each /= shape[all.size()];
+        all.push_back(gen.div(place, gen.index(each)));
+      }
       return Point{shape, std::move(all), std::nullopt};
     });
   });

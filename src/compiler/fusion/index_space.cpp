@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/forms.hpp"
+#include "core/integers.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -69,18 +70,21 @@ class IndexWalk {
     return all;
   }
 
-  /// True when all that it reads are whole rows, or the same element or elements of each row.
+  /// True when all that it reads are rows near each other, or the same element or elements of each row.
   bool by_rows(Var v) {
     return for_each_member(v, seen_by_rows_, [&](Var x, const Eqn& eqn, Vars& left) {
       const Shape& shape = jaxpr_.aval(x).shape;
       const Form f = form_of(jaxpr_, eqn);
       if (f == Form::reduction) return false;
       const bool moves = f != Form::element && f != Form::reshape &&
-                         eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p;
-      if (moves && (eqn.primitive != &slice_p || !cuts_whole_rows(eqn, shape))) return false;
+                         !one_of(eqn, {&broadcast_in_dim_p, &iota_p, &rev_p});
+      if (moves && (eqn.primitive != &slice_p || !takes_near_rows(eqn, shape))) return false;
       for (const Atom& a : eqn.inputs) {
         if (!a.is_var()) continue;
-        if (f == Form::reshape && !keeps_indices(shape, jaxpr_.aval(a).shape)) return false;
+        // What lies in memory is found there by its number, whatever the shape.
+        if (f == Form::reshape && member(a.var()) >= 0 &&
+            !keeps_indices(shape, jaxpr_.aval(a).shape))
+          return false;
         left.push_back(a.var());
       }
       return true;
@@ -145,16 +149,16 @@ class IndexWalk {
     }
     return true;
   }
-  /// Whether a slice takes rows that follow each other in memory, and all of each: of the last two dimensions that have
-  /// several elements.
-  bool cuts_whole_rows(const Eqn& eqn, const Shape& out) const {
+  /// Whether what a slice takes lies near each other in memory, row after row: a vector of it is in a few others.
+  bool takes_near_rows(const Eqn& eqn, const Shape& out) const {
+    constexpr std::int64_t kFurthest = 3;  // times as far from each other as in the slice
     const auto& p = eqn.params.as<SliceParams>();
     const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
-    int several = 0;
-    for (std::size_t d = out.size(); d-- > 0;) {
-      several += out[d] != 1;
-      if (several == 2) return stride_of(p, d) == 1;
-      if (from[d] != out[d]) return false;
+    std::int64_t apart = 1, apart_in_slice = 1;
+    for (std::size_t d = out.size(), rows = dim_of_rows(out); d-- > rows;) {
+      if (out[d] != 1 && stride_of(p, d) * apart > kFurthest * apart_in_slice) return false;
+      apart = detail::wrapping_mul(apart, from[d]);
+      apart_in_slice = detail::wrapping_mul(apart_in_slice, out[d]);
     }
     return true;
   }

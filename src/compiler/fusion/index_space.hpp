@@ -17,6 +17,16 @@ inline std::size_t inner_dim(const Shape& shape) {
   return inner;
 }
 
+/// The dimension whose elements are the rows of a kernel, where rows are short: that before the last, or, where that is
+/// short itself, what comes before makes a row of several.
+inline std::size_t dim_of_rows(const Shape& shape) {
+  constexpr std::int64_t kFewRows = 16;
+  std::size_t rows = inner_dim(shape);
+  if (rows > 0) --rows;
+  while (rows > 0 && shape[rows] < kFewRows) --rows;
+  return rows;
+}
+
 /// What a kernel stores of a root at an index: the root's element, or all columns of its row.
 Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer,
                       Var root);

@@ -142,15 +142,6 @@ bool ShortAxisChoice::folds_by_columns(const Atom& a) const {
   return (gains && size_of(rows.dtype) == 1) || gains_from_columns(jaxpr_.aval(a));
 }
 
-// Whether rows come in the opposite order, the elements of each as they were: pixels of a picture that is mirrored.
-// Bytes need registers that are shuffled by bytes.
-bool ShortAxisChoice::turns_rows_around(const Eqn& eqn) const {
-  const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-  return eqn.primitive == &rev_p && gains_from_columns(out) &&
-         (size_of(out.dtype) >= 4 || runtime::target_vector_bytes() >= 32) &&
-         eqn.params.as<DimensionsParams>().dimensions.contains(out.ndim() - 2);
-}
-
 void ShortAxisChoice::weigh() {
   const auto note_atom = [&](std::int64_t Sizes::* what, const Atom& a) {
     if (a.is_var()) note(what, a.var());
@@ -181,10 +172,6 @@ void ShortAxisChoice::weigh() {
 void ShortAxisChoice::note_role(const Eqn& eqn, AxisRole role) {
   const Var out = eqn.outputs[0];
   switch (role) {
-    case AxisRole::through:
-      if (turns_rows_around(eqn)) note(&Sizes::mirrored, out);
-      if (eqn.primitive == &transpose_p) note(&Sizes::transposed, out);
-      return;
     case AxisRole::spread:
       if (jaxpr_.aval(eqn.inputs[0]).size() == 1) return;
       note(&Sizes::spread, out);
@@ -200,8 +187,9 @@ void ShortAxisChoice::note_role(const Eqn& eqn, AxisRole role) {
     case AxisRole::product: note(&Sizes::made, eqn.inputs[0].var()); [[fallthrough]];
     case AxisRole::planes:
     case AxisRole::joined:
-    case AxisRole::padded:
-    case AxisRole::turned: return note(&Sizes::made, out);
+    case AxisRole::padded: return note(&Sizes::made, out);
+    case AxisRole::through:
+    case AxisRole::turned:
     case AxisRole::none:
     case AxisRole::part:
     case AxisRole::counted:
@@ -223,10 +211,8 @@ bool ShortAxisChoice::is_worth_it(const Sizes& of) {
   const bool few = of.equations * of.longest <= static_cast<std::int64_t>(kMostEquations);
   const bool stacked = of.made >= kLeastMade && few && of.longest <= kLongestStacked &&
                        !(is_beyond_rows && std::max({of.folded_whole, folded, of.folded_both}) > 0);
-  const bool turned = of.mirrored >= kLeastMade && 2 * of.mirrored >= of.between && few &&
-                      of.transposed == 0;  // not the edge of a picture alone
   const bool large = of.between >= (of.longest > kShortRow ? kLeastOfLongerRows : kLeastSize);
-  return stacked || folds || turned ||
+  return stacked || folds ||
          (large && ((larger && (few || of.longest <= kShortRow)) ||
                     (!is_beyond_rows && (rows || repeated))));
 }

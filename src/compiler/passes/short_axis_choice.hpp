@@ -34,14 +34,13 @@ class ShortAxisChoice {
     std::int64_t seen_whole = 0;  ///< inputs in another shape
     std::int64_t reshaped = 0;    ///< to rows of another length: written as rows, as results are
     std::int64_t made = 0;        ///< put together of columns
-    std::int64_t folded = 0, folded_both = 0;   ///< along the axis, along that before it, too
-    std::int64_t folded_whole = 0;              ///< by what takes nothing apart
-    std::int64_t alone = 0;                     ///< folded, where that alone gains
-    std::int64_t told = 0;                      ///< whose rows are told apart
-    std::int64_t spread = 0, torn = 0;          ///< repeated along each row, in torn vectors
-    std::int64_t mirrored = 0, transposed = 0;  ///< row by row
-    std::int64_t equations = 0;                 ///< how many there are
-    std::int64_t longest = 0;                   ///< row
+    std::int64_t folded = 0, folded_both = 0;  ///< along the axis, along that before it, too
+    std::int64_t folded_whole = 0;             ///< by what takes nothing apart
+    std::int64_t alone = 0;                    ///< folded, where that alone gains
+    std::int64_t told = 0;                     ///< whose rows are told apart
+    std::int64_t spread = 0, torn = 0;         ///< repeated along each row, in torn vectors
+    std::int64_t equations = 0;                ///< how many there are
+    std::int64_t longest = 0;                  ///< row
   };
   Sizes& sizes(Var v) { return sizes_[static_cast<std::size_t>(sets_.find(v))]; }
   void note(std::int64_t Sizes::* what, Var v);
@@ -55,7 +54,6 @@ class ShortAxisChoice {
   bool tells_rows_apart(std::size_t e) const;
   bool folds_before_last(const Eqn& eqn) const;
   bool folds_by_columns(const Atom& a) const;
-  bool turns_rows_around(const Eqn& eqn) const;
 
   const Jaxpr& jaxpr_;
   const std::vector<int> producers_;

@@ -105,7 +105,7 @@ struct Kernel {
   bool linear = false;  ///< all accesses are at the flat index
   /// All accesses are at the flat index, or at that of the last dimension alone.
   bool alike_in_rows = false;
-  /// All are of whole rows, or of what is the same along rows or down columns.
+  /// All are of rows near each other, or of what is the same along rows or down columns.
   bool of_rows = false;
   bool can_be_cut = false;  ///< of loops: into functions (segments.hpp)
   std::set<int> reads;      ///< of those: members that only move what lies in memory
