@@ -391,6 +391,7 @@ class Jitted {
     Result result = *static_cast<const Result*>(state_->cache.call(entry, leaves, places));
     TakeVisitor take(places.data());
     walk_tree(result, take);
+    places.forget();  // the prototype has no leaves
     return result;
   }
 

@@ -42,11 +42,15 @@ DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
   return buffer;
 }
 
-void DeviceBuffer::destroy() const {
-  if (apart_) {
-    if (lender_ != nullptr) lender_->release();
-    else if (data_ != nullptr) runtime::deallocate_array(data_, bytes_);
-  }
+// Of every array, so within its callers here.
+[[gnu::always_inline]] inline void DeviceBuffer::destroy_at_once() const {
+  if (apart_) return destroy_both();
+  runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
+}
+void DeviceBuffer::destroy() const { destroy_at_once(); }
+void DeviceBuffer::destroy_both() const {
+  if (lender_ != nullptr) lender_->release();
+  else if (data_ != nullptr) runtime::deallocate_array(data_, bytes_);
   runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
 }
 
@@ -101,7 +105,7 @@ void ConcreteNode::operator delete(void* p, std::size_t size) { runtime::dealloc
 inline void ConcreteNode::destroy_in_room() const {
   const DeviceBuffer* const buffer = buffer_;
   std::destroy_at(&aval_);  // all that a destructor would do
-  buffer->release();
+  if (drop_reference(buffer->count_)) buffer->destroy_at_once();
 }
 
 // The way of most arrays: their node lies in the block of their buffer, which nobody shares.
@@ -175,11 +179,33 @@ DenseType::DenseType(const ShapedArray& aval)
   const SmallBlock block = small_block(bytes_);
   data_ = block.data;
   size_class_ = block.size_class;
+  // A longer shape has memory of its own. Where there is none for a copy the block goes back, which must not happen
+  // while others are taken.
+  constexpr std::size_t kWithinShapes = 4;
+  if (aval.shape.size() <= kWithinShapes) class_in_run_ = size_class_;
 }
 inline ConcreteNode* DenseType::make_node() const {
   return is_small() ? make_small(aval_, bytes_, {data_, size_class_}) : make_large(aval_, bytes_);
 }
 Array DenseType::make_uninitialized() const { return Array::holder_of(make_node()); }
+// The first ones, as long as they are of one class of blocks and this thread has kept such. The first that was
+// not made.
+[[gnu::always_inline]] inline const DenseType* DenseType::make_run(const DenseType* type,
+                                                                   const DenseType* end,
+                                                                   Array*& place, void**& data) {
+  const int index = type->class_in_run_;
+  if (index < 0) return type;
+  runtime::BlockTaker blocks(index);
+  do {
+    void* const block = blocks.take();
+    if (block == nullptr) return type;
+    DeviceBuffer* const buffer = make_small_buffer(type->bytes_, {type->data_, index}, block);
+    auto* const node = new (buffer->room()) ConcreteNode(type->aval_, buffer, ArrayNode::Held{});
+    ::new (place++) Array(Array::holder_of(node));
+    *data++ = static_cast<std::byte*>(block) + type->data_;
+  } while (++type != end && type->class_in_run_ == index);
+  return type;
+}
 void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
                                    void** data) {
   if (types.size() == 1) {
@@ -187,25 +213,14 @@ void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<A
     *data = dense_data(places[0]);
     return;
   }
-  // A shape of more has memory of its own. Where there is none for a copy, the block for the array goes back, which
-  // must not happen while others are taken.
-  constexpr std::size_t kWithinShapes = 4;
-  runtime::BlockTaker blocks;
+  const DenseType* const end = types.data() + types.size();
   Array* place = places.data();
-  for (const DenseType& type : types) {
-    ConcreteNode* node;
-    if (type.is_small() && type.aval_.shape.size() <= kWithinShapes) [[likely]] {
-      void* const block = blocks.take(type.size_class_);
-      DeviceBuffer* const buffer =
-          make_small_buffer(type.bytes_, {type.data_, type.size_class_}, block);
-      node = new (buffer->room()) ConcreteNode(type.aval_, buffer, ArrayNode::Held{});
-      *data++ = static_cast<std::byte*>(block) + type.data_;
-    } else {
-      blocks.end();
-      node = type.make_node();
-      *data++ = node->buffer().data();
-    }
+  for (const DenseType* type = types.data(); type != end; ++type) {
+    type = make_run(type, end, place, data);
+    if (type == end) return;
+    ConcreteNode* const node = type->make_node();
     ::new (place++) Array(Array::holder_of(node));  // an empty handle needs no destruction
+    *data++ = node->buffer().data();
   }
 }
 

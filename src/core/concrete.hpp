@@ -83,18 +83,20 @@ class DeviceBuffer {
   DeviceBuffer(std::byte* data, std::size_t bytes, int size_class, bool apart)
       : data_(data),
         bytes_(bytes),
-        size_class_(static_cast<std::int16_t>(size_class)),
+        size_class_(static_cast<std::uint16_t>(size_class)),
         apart_(apart) {}
   static DeviceBuffer* make_empty(std::size_t bytes);
   ~DeviceBuffer() = default;
   void mark_donated(const char* call) { donated_to_ = call; }
   void destroy() const;
+  void destroy_at_once() const;
+  [[gnu::noinline]] void destroy_both() const;  // where the memory does not lie in the block
 
   std::byte* data_;  // null after a donation
   std::size_t bytes_;
   const char* donated_to_ = nullptr;
   mutable std::atomic<int> count_{1};
-  std::int16_t size_class_;               // of its block: this header, and what lies behind it
+  std::uint16_t size_class_;              // of its block: this header, and what lies behind it
   bool apart_;                            // the memory does not lie in that block
   const DeviceBuffer* lender_ = nullptr;  // whose block the memory lies in, after a donation
 };
@@ -178,11 +180,14 @@ class DenseType {
  private:
   bool is_small() const { return size_class_ >= 0; }
   ConcreteNode* make_node() const;
+  static const DenseType* make_run(const DenseType* type, const DenseType* end, Array*& place,
+                                   void**& data);
   ShapedArray aval_;
   std::size_t bytes_;  // of its elements together
   // The block of a small array.
   std::size_t data_ = 0;
   int size_class_ = -1;
+  int class_in_run_ = -1;  // the same of those that are made in a run
 };
 /// Makes every byte that is not 0 a 1: memory from outside may hold anything as a bool.
 void make_bools(void* bytes, std::size_t n);

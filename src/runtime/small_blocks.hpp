@@ -48,9 +48,8 @@ constexpr std::size_t class_size(int index) {
 class Count {
  public:
   operator std::int64_t() const { return n_.load(std::memory_order_acquire); }
-  void add(std::int64_t amount) {
-    n_.store(n_.load(std::memory_order_relaxed) + amount, std::memory_order_release);
-  }
+  void add(std::int64_t amount) { set(n_.load(std::memory_order_relaxed) + amount); }
+  void set(std::int64_t n) { n_.store(n, std::memory_order_release); }
 
  private:
   std::atomic<std::int64_t> n_{0};
@@ -73,6 +72,15 @@ struct FreeList {
   void give(void* block) {
     head = new (block) FreeBlock{head};
     given.add(1);
+  }
+  /// The same unless there are `most` already; whether it did. Reads the count once, for it is what a thread that
+  /// gives many blocks waits for.
+  bool give_up_to(std::int64_t most, void* block) {
+    const std::int64_t before = given;
+    if (before - taken >= most) return false;
+    head = new (block) FreeBlock{head};
+    given.set(before + 1);
+    return true;
   }
   /// Null where there is none.
   void* take() {
@@ -158,13 +166,8 @@ inline void* take_kept([[maybe_unused]] int index) {
 /// And back. False where this thread keeps no more.
 inline bool keep([[maybe_unused]] void* block, [[maybe_unused]] int index) noexcept {
 #if !defined(TELAMON_ASAN)
-  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]] {
-    FreeList& list = cache->lists[index];
-    if (list.size() < kMostKept.of[index]) [[likely]] {
-      list.give(block);
-      return true;
-    }
-  }
+  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]]
+    return cache->lists[index].give_up_to(kMostKept.of[index], block);
 #endif
   return false;
 }
@@ -178,55 +181,41 @@ inline void give_block(void* block, int index) noexcept {
   if (!keep(block, index)) deallocate(block, class_size(index));
 }
 
-/// Takes blocks one after the other, as `take_block` would. Those of one class come from a list whose head
-/// stays in a register meanwhile: through memory each would wait for the one before. Nobody else takes or
-/// gives back blocks on this thread before `end`.
+/// Takes blocks of one class, one after the other, from those that this thread has kept. The head of their list
+/// stays in a register meanwhile: through memory each would wait for the one before. Nobody else takes or gives
+/// back blocks on this thread as long as this is there.
 class BlockTaker {
  public:
-  BlockTaker() = default;
-  ~BlockTaker() { end(); }
-  BlockTaker(const BlockTaker&) = delete;
-  BlockTaker& operator=(const BlockTaker&) = delete;
-
-  void* take(int index) {
-    if (index != index_) begin(index);
-    FreeBlock* const block = head_;
-    if (block == nullptr) [[unlikely]]
-      return take_fresh(index);
-    head_ = block->next;
-    fetch(head_);
-    ++taken_;
-    return spoil(block, class_size(index));
-  }
-  void end() {
-    if (list_ != nullptr) {
-      list_->head = head_;
-      list_->taken.add(taken_);
-    }
-    list_ = nullptr;
-    head_ = nullptr;
-    index_ = -1;
-    taken_ = 0;
-  }
-
- private:
-  void begin(int index) {
-    end();
-    index_ = index;
+  explicit BlockTaker([[maybe_unused]] int index) : bytes_(class_size(index)) {
 #if !defined(TELAMON_ASAN)
     if (thread_cache == nullptr) return;
     list_ = &thread_cache->lists[index];
     head_ = list_->head;
 #endif
   }
-  void* take_fresh(int index) {
-    end();
-    return allocate(class_size(index));
+  ~BlockTaker() {
+    if (taken_ == 0) return;
+    list_->head = head_;
+    list_->taken.add(taken_);
+  }
+  BlockTaker(const BlockTaker&) = delete;
+  BlockTaker& operator=(const BlockTaker&) = delete;
+
+  /// Null where there are no more: `take_block` has them.
+  void* take() {
+    FreeBlock* const block = head_;
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    head_ = block->next;
+    fetch(head_);
+    ++taken_;
+    return spoil(block, bytes_);
   }
 
+ private:
+  std::size_t bytes_;
   FreeList* list_ = nullptr;
   FreeBlock* head_ = nullptr;
-  int index_ = -1;
   std::int64_t taken_ = 0;
 };
 

@@ -50,6 +50,22 @@ TEST(InlineVector, CopiesAndMoves) {
   }
 }
 
+// A list that was long has memory of its own, which a copy must not share.
+TEST(InlineVector, CopiesWhatWasLong) {
+  Numbers was_long{1, 2, 3, 4, 5, 6};
+  was_long.resize(2);
+  Numbers copy(was_long);
+  copy[0] = 7;
+  copy.push_back(3);
+  EXPECT_EQ(copy, (Numbers{7, 2, 3}));
+  EXPECT_EQ(was_long, (Numbers{1, 2}));
+  Numbers assigned{9};
+  assigned = was_long;
+  assigned[1] = 8;
+  EXPECT_EQ(assigned, (Numbers{1, 8}));
+  EXPECT_EQ(was_long, (Numbers{1, 2}));
+}
+
 TEST(InlineVector, TakesItsOwnElementWhenItGrows) {
   Strings list{kLong, "b"};
   list.push_back(list[0]);

@@ -19,6 +19,7 @@
 #include "core/concrete.hpp"
 #include "core/sanitizers.hpp"
 #include "support/errors.hpp"
+#include "telamon/jit.hpp"
 #include "telamon/memory.hpp"
 #include "telamon/numpy.hpp"
 
@@ -293,6 +294,36 @@ TEST(Allocator, GivesAnArrayOneBlockOrOneBesideItsElements) {
   EXPECT_EQ(blocks_of(1000), 1);
   EXPECT_EQ(blocks_of(2000), 2);
   EXPECT_EQ(blocks_of(100'000), 2);
+}
+
+// Of several classes of blocks, in runs and by turns, of more dimensions than lie within a shape, too large for a block
+// of their own, and more than a thread has of any.
+TEST(Allocator, MakesTheResultsOfACallInRunsOrOneByOne) {
+  const std::vector<telamon::Shape> shapes = {{},    {}, {3}, {900}, {}, {900}, {1, 1, 1, 1, 2},
+                                              {5000}};
+  std::vector<telamon::Array> x;
+  for (std::size_t i = 0; i < 320; ++i) {
+    const telamon::Shape& shape = shapes[i < 120 ? i % shapes.size() : i / 40];
+    x.push_back(telamon::full(shape, static_cast<float>(i)) + 0.0f);
+  }
+  const auto f = telamon::jit([](const std::vector<telamon::Array>& a) {
+    std::vector<telamon::Array> out;
+    for (const telamon::Array& one : a) out.push_back(one + 1.0f);
+    return out;
+  });
+  f(x);
+  const std::size_t before = memory_stats().in_use;
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<telamon::Array> first = f(x), second = f(first);
+    for (std::size_t i = 0; i < x.size(); ++i) {  // nobody else has written there
+      ASSERT_EQ(second[i].aval(), x[i].aval()) << i;
+      const auto value = static_cast<float>(i);
+      const std::vector<float> a = first[i].to_vector<float>(), b = second[i].to_vector<float>();
+      ASSERT_EQ(a, std::vector<float>(a.size(), value + 1)) << i;
+      ASSERT_EQ(b, std::vector<float>(b.size(), value + 2)) << i;
+    }
+  }
+  EXPECT_EQ(memory_stats().in_use, before);
 }
 
 #if defined(TELAMON_ASAN)

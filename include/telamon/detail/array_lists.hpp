@@ -47,21 +47,29 @@ class BorrowedArrays {
  public:
   // The elements are never destroyed: that would give back references that they did not take.
   void push_back(const Array& x) {
-    if (size_ == memory_.capacity()) memory_.grow(2 * size_, size_);
-    ::new (static_cast<void*>(memory_.data() + size_++)) Array(Array::Borrowed{}, x.node_or_null());
+    if (next_ == end_) [[unlikely]]
+      grow(2 * size());
+    ::new (static_cast<void*>(next_++)) Array(Array::Borrowed{}, x.node_or_null());
   }
   /// For n more, which saves push_back to look for it again and again.
   void make_room(std::size_t n) {
     const std::size_t most = memory_.capacity();
-    if (size_ + n > most) memory_.grow(size_ + n > 2 * most ? size_ + n : 2 * most, size_);
+    if (size() + n > most) grow(size() + n > 2 * most ? size() + n : 2 * most);
   }
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return static_cast<std::size_t>(next_ - memory_.data()); }
   const Array& operator[](std::size_t i) const { return memory_.data()[i]; }
-  operator std::span<const Array>() const { return {memory_.data(), size_}; }
+  operator std::span<const Array>() const { return {memory_.data(), size()}; }
 
  private:
-  std::size_t size_ = 0;
+  [[gnu::noinline]] void grow(std::size_t capacity) {
+    const std::size_t held = size();
+    memory_.grow(capacity, held);
+    next_ = memory_.data() + held;
+    end_ = memory_.data() + capacity;
+  }
   ArrayMemory<16> memory_;
+  Array* next_ = memory_.data();  // pointers, for they are all that push_back needs
+  Array* end_ = memory_.data() + memory_.capacity();
 };
 
 /// Places for results: empty handles at first.
@@ -77,6 +85,8 @@ class ArrayPlaces {
     for (Array* place = memory_.data(); size_ < n; ++size_) ::new (place++) Array();
   }
   Array* data() { return memory_.data(); }
+  /// All results have been swapped for empty handles, which need no destruction.
+  void forget() { size_ = 0; }
   operator std::span<Array>() { return {memory_.data(), size_}; }
 
  private:

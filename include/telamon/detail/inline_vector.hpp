@@ -22,6 +22,8 @@ namespace detail {
 
 template <class T, std::size_t N>
 class InlineVector {
+  static constexpr bool kPlain = std::is_trivially_copyable_v<T>;
+
  public:
   using value_type = T;
   using size_type = std::size_t;
@@ -41,7 +43,15 @@ class InlineVector {
   InlineVector(std::vector<T> items) : InlineVector() {
     append(std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
   }
-  InlineVector(const InlineVector& o) : InlineVector(NotCleared{}) { copy(o); }
+  InlineVector(const InlineVector& o) : InlineVector() { copy(o); }
+  // As it lies there, if it is short.
+  InlineVector(const InlineVector& o)
+    requires kPlain
+      : size_(o.size_), capacity_(o.capacity_), storage_(NotCleared{}) {
+    if (!o.on_heap()) [[likely]]
+      copy_storage(o);
+    else copy_long(o);
+  }
   InlineVector(InlineVector&& o) noexcept { steal(o); }
   InlineVector& operator=(const InlineVector& o) {
     if (this != &o) {
@@ -57,7 +67,7 @@ class InlineVector {
     }
     return *this;
   }
-  ~InlineVector() { release(); }
+  ~InlineVector() { free(); }
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -133,7 +143,6 @@ class InlineVector {
   }
 
  private:
-  static constexpr bool kPlain = std::is_trivially_copyable_v<T>;
   struct NotCleared {};
   union Storage {
     Storage() noexcept { clear(); }
@@ -147,7 +156,6 @@ class InlineVector {
     T* heap;
   };
 
-  explicit InlineVector(NotCleared not_cleared) noexcept : storage_(not_cleared) {}
   bool on_heap() const { return capacity_ > N; }
   template <class... Args> T& add(Args&&... args) {
     T* const made = std::construct_at(data() + size_, std::forward<Args>(args)...);
@@ -158,22 +166,30 @@ class InlineVector {
     reserve(size_ + static_cast<std::size_t>(std::distance(first, last)));
     for (; first != last; ++first) add(*first);
   }
+  void copy_storage(const InlineVector& o) noexcept {
+    std::memcpy(static_cast<void*>(&storage_), static_cast<const void*>(&o.storage_),
+                sizeof storage_);
+  }
   void copy(const InlineVector& o) {  // into an empty one
     if constexpr (kPlain) {
       if (!o.on_heap() && !on_heap()) {
-        std::memcpy(static_cast<void*>(&storage_), static_cast<const void*>(&o.storage_),
-                    sizeof storage_);
+        copy_storage(o);
         size_ = o.size_;
         return;
       }
-      if (!on_heap()) storage_.clear();
     }
+    append(o.begin(), o.end());
+  }
+  // Over members that mean nothing yet. Apart, that copies of short ones are few instructions.
+  [[gnu::noinline]] void copy_long(const InlineVector& o) {
+    size_ = 0;
+    capacity_ = N;
+    storage_.clear();
     append(o.begin(), o.end());
   }
   void steal(InlineVector& o) noexcept {  // into one that holds nothing
     if constexpr (kPlain) {
-      std::memcpy(static_cast<void*>(&storage_), static_cast<const void*>(&o.storage_),
-                  sizeof storage_);
+      copy_storage(o);
     } else if (o.on_heap()) {
       storage_.heap = o.storage_.heap;
     } else {
@@ -196,9 +212,13 @@ class InlineVector {
     storage_.heap = items;
     capacity_ = static_cast<std::uint32_t>(n);
   }
-  void release() noexcept {
-    clear();
+  void free() noexcept {
+    std::destroy_n(data(), size_);
     if (on_heap()) ::operator delete(storage_.heap);
+  }
+  void release() noexcept {
+    free();
+    size_ = 0;
     capacity_ = N;
   }
 

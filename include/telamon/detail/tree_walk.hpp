@@ -276,7 +276,8 @@ struct FlattenVisitor : TreeVisitor {
       out.make_room(t.size());
   }
   void leaf(const Array& a) {
-    complete = complete && a.has_value();
+    if (!a.has_value()) [[unlikely]]
+      complete = false;
     out.push_back(a);
   }
   Out& out;
