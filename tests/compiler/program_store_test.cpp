@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "compiler/passes/passes.hpp"
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
@@ -186,6 +188,36 @@ TEST(ProgramStore, KeysProgramsThatAreLowAsTheyAre) {
   const Jaxpr lowered = compiler::lower(high).jaxpr;
   EXPECT_FALSE(lowered.same_as(high));
   EXPECT_TRUE(compiler::lower(lowered).jaxpr.same_as(lowered));
+}
+
+// What is said once of many equations or values, of each says which it is.
+TEST(ProgramStore, TellsKeysOfLikeProgramsApart) {
+  const char* const programs[] = {
+      "{ lambda a:f32[3], b:f32[3] . let c:f32[3] = add a b\n d:f32[3] = add c b in ( d ) }",
+      "{ lambda a:f32[3], b:f32[3] . let c:f32[3] = add a b\n d:f32[3] = add c a in ( d ) }",
+      "{ lambda a:f32[3], b:f32[3] . let c:f32[3] = add a b\n d:f32[3] = add c b in ( c ) }",
+      "{ lambda a:f32[3], b:f32[3] . let c:f32[3] = add a b\n d:f32[3] = mul c b in ( d ) }",
+      "{ lambda a:f32[3], b:f32[3] . let c:f32[3] = mul a b\n d:f32[3] = add c b in ( d ) }",
+      "{ lambda a:f32[4], b:f32[4] . let c:f32[4] = add a b\n d:f32[4] = add c b in ( d ) }",
+      "{ lambda a:f64[3], b:f64[3] . let c:f64[3] = add a b\n d:f64[3] = add c b in ( d ) }",
+      "{ lambda a:f32[3], b:f32[4] . let c:f32[3] = add a a\n d:f32[3] = add c a in ( d ) }",
+      "{ lambda a:f32[4], b:f32[3] . let c:f32[3] = add b b\n d:f32[3] = add c b in ( d ) }",
+      "{ lambda a:f32[] . let b:f32[] = add a 1.0:f32\n c:f32[] = mul b 2.0:f32 in ( c ) }",
+      "{ lambda a:f32[] . let b:f32[] = add a 2.0:f32\n c:f32[] = mul b 1.0:f32 in ( c ) }",
+      "{ lambda a:f32[] . let b:f32[] = add 1.0:f32 a\n c:f32[] = mul b 2.0:f32 in ( c ) }",
+      "{ lambda a:f32[] . let b:f32[] = add a 1.0:f32\n c:f32[] = mul 2.0:f32 b in ( c ) }",
+      "{ lambda a:f32[2] . let b:f32[4] = concatenate[dimension=0] a a in ( b ) }",
+      "{ lambda a:f32[2] . let b:f32[6] = concatenate[dimension=0] a a a in ( b ) }",
+      "{ lambda a:f32[2,2] . let b:f32[4,2] = concatenate[dimension=0] a a in ( b ) }",
+      "{ lambda a:f32[2,2] . let b:f32[2,4] = concatenate[dimension=1] a a in ( b ) }"};
+  std::map<runtime::disk_cache::Key, const char*> keys;
+  for (const char* text : programs) {
+    const auto key = compiler::program_key(parse_jaxpr(text), {}, {});
+    ASSERT_TRUE(key.has_value()) << text;
+    EXPECT_EQ(key, compiler::program_key(parse_jaxpr(text), {}, {})) << text;
+    const auto [other, is_new] = keys.emplace(*key, text);
+    EXPECT_TRUE(is_new) << text << " has the key of " << other->second;
+  }
 }
 
 // Two versions of the library, of LLVM, or two processors, that share a folder.

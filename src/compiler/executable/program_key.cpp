@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/by_primitive.hpp"
 #include "compiler/codegen/llvm_session.hpp"
 #include "compiler/executable/program_store.hpp"
 #include "core/build_id.hpp"
@@ -62,6 +63,16 @@ class Bytes {
     std::memcpy(end_, &n, sizeof n);
     end_ += sizeof n;
   }
+  /// Room for so many words, which `written` closes: many small steps of the end would be half the time of a key.
+  std::uint8_t* room_for_words(std::size_t n) {
+    make_room(n * sizeof(std::uint32_t));
+    return end_;
+  }
+  static std::uint8_t* put_word(std::uint8_t* at, std::uint32_t n) {
+    std::memcpy(at, &n, sizeof n);
+    return at + sizeof n;
+  }
+  void written(std::uint8_t* end) { end_ = end; }
   void text(std::string_view s) {
     number(static_cast<std::int64_t>(s.size()));
     raw(s.data(), s.size());
@@ -126,12 +137,7 @@ class ProgramBytes {
   bool add(const Jaxpr& jaxpr) {
     out_.number(jaxpr.num_inputs());
     out_.number(jaxpr.num_vars());
-    const Aval* last = nullptr;
-    for (const Aval& aval : jaxpr.avals()) {
-      if (last != nullptr && aval == *last) out_.byte(kSame);
-      else add(aval);
-      last = &aval;
-    }
+    add(jaxpr.avals());
     out_.number(static_cast<std::int64_t>(jaxpr.eqns().size()));
     const std::span<const Eqn> eqns = jaxpr.eqns();
     for (std::size_t i = 0; i < eqns.size(); ++i) {
@@ -144,57 +150,72 @@ class ProgramBytes {
   }
 
  private:
-  /// A primitive with its parameters: said in full where it comes first, then by its number.
+  /// All of an equation but its variables and literals: said in full where it comes first, then by its number.
   struct Application {
     const PrimitiveBase* primitive;
     Params params;
+    Effect effect;
+    std::size_t inputs, outputs;
     std::uint32_t number;
-    bool known;  // else the program cannot be known by its text
+    bool known, has_jaxprs;  // unless it is known, the program cannot be known by its text
+    bool is_of(const Eqn& eqn) const {
+      return primitive == eqn.primitive && inputs == eqn.inputs.size() &&
+             outputs == eqn.outputs.size() && effect == eqn.effect && params == eqn.params;
+    }
   };
 
   bool add(const Eqn& eqn) {
-    const Application& applied = application(*eqn.primitive, eqn.params);
+    const Application& applied = application(eqn);
     if (!applied.known) return false;
-    out_.byte(static_cast<int>(eqn.effect));
-    out_.number(static_cast<std::int64_t>(eqn.inputs.size()));
-    for (const Atom& a : eqn.inputs) add(a);
-    out_.number(static_cast<std::int64_t>(eqn.outputs.size()));
-    if (!eqn.params.has_jaxprs()) return true;
+    std::uint8_t* end = out_.room_for_words(1 + applied.inputs);
+    end = Bytes::put_word(end, applied.number);
+    bool literals = false;
+    for (const Atom& a : eqn.inputs) {
+      end = Bytes::put_word(end, word_of(a));
+      literals = literals || a.is_literal();
+    }
+    out_.written(end);
+    if (literals) {
+      for (const Atom& a : eqn.inputs)
+        if (a.is_literal()) add_literal(a);
+    }
+    if (!applied.has_jaxprs) return true;
     const auto jaxprs = eqn.params.jaxprs();
     return std::all_of(jaxprs.begin(), jaxprs.end(), [&](const Jaxpr& j) { return add(j); });
   }
 
   // Long programs apply few primitives in few ways: mostly as the last time, which is seen without a hash.
-  const Application& application(const PrimitiveBase& primitive, const Params& params) {
-    const auto is_it = [&](const Application& a) {
-      return a.primitive == &primitive && a.params == params;
-    };
-    const std::size_t of_primitive = std::hash<const void*>{}(&primitive);
-    const Application*& last =
-        met_last_[of_primitive / alignof(PrimitiveBase) % std::size(met_last_)];
-    if (last == nullptr || !is_it(*last)) {
-      const std::size_t hash = detail::combine_hash(of_primitive, params.hash());
-      const auto [begin, end] = applications_.equal_range(hash);
-      const auto found = std::find_if(begin, end, [&](const auto& a) { return is_it(a.second); });
-      if (found == end) {
-        last = &applications_.emplace(hash, introduce(primitive, params))->second;
-        return *last;
-      }
-      last = &found->second;
-    }
-    out_.word(last->number);
+  const Application& application(const Eqn& eqn) {
+    const Application*& last = met_last_[eqn.primitive];
+    if (last != nullptr && last->is_of(eqn)) return *last;
+    const std::size_t hash =
+        detail::combine_hash(std::hash<const void*>{}(eqn.primitive), eqn.params.hash());
+    const auto [begin, end] = applications_.equal_range(hash);
+    const auto found = std::find_if(begin, end, [&](const auto& a) { return a.second.is_of(eqn); });
+    last = found != end ? &found->second : &applications_.emplace(hash, introduce(eqn))->second;
     return *last;
   }
 
-  Application introduce(const PrimitiveBase& primitive, const Params& params) {
-    Application a{&primitive, params, static_cast<std::uint32_t>(applications_.size()), false};
-    const int op = is_own_operation(primitive) ? operation(primitive) : -1;
+  // The number is one that none before has, and comes once more with the variables.
+  Application introduce(const Eqn& eqn) {
+    Application a{.primitive = eqn.primitive,
+                  .params = eqn.params,
+                  .effect = eqn.effect,
+                  .inputs = eqn.inputs.size(),
+                  .outputs = eqn.outputs.size(),
+                  .number = static_cast<std::uint32_t>(applications_.size()),
+                  .known = false,
+                  .has_jaxprs = eqn.params.has_jaxprs()};
+    const int op = is_own_operation(*eqn.primitive) ? operation(*eqn.primitive) : -1;
     if (op < 0) return a;
-    const Text t = text(primitive, params);
+    const Text t = text(*eqn.primitive, eqn.params);
     a.known = t.complete;
-    out_.word(a.number);  // one that none before has
+    out_.word(a.number);
     out_.byte(op);
     out_.text(t.fields);
+    out_.byte(static_cast<int>(a.effect));
+    out_.number(static_cast<std::int64_t>(a.inputs));
+    out_.number(static_cast<std::int64_t>(a.outputs));
     return a;
   }
 
@@ -226,9 +247,14 @@ class ProgramBytes {
     return t;
   }
 
+  static std::uint32_t word_of(const Atom& a) {
+    return a.is_var() ? static_cast<std::uint32_t>(a.var()) + 1 : kLiteral;
+  }
   void add(const Atom& a) {
-    if (a.is_var()) return out_.word(static_cast<std::uint32_t>(a.var()) + 1);
-    out_.word(kLiteral);
+    out_.word(word_of(a));
+    if (a.is_literal()) add_literal(a);
+  }
+  void add_literal(const Atom& a) {
     add(a.literal().aval());
     const auto* bytes = detail::data_of<char>(a.literal());
     const std::size_t size = size_of(a.literal().dtype());
@@ -241,6 +267,25 @@ class ProgramBytes {
     out_.byte(2 * static_cast<int>(aval.dtype) + (aval.weak_type ? 1 : 0));
     out_.number(aval.ndim());
     for (const std::int64_t d : aval.shape) out_.number(d);
+  }
+  // Each with how many there are of it in a row: most values are of the type of the one before.
+  void add(std::span<const Aval> avals) {
+    for (std::size_t i = 0; i < avals.size();) {
+      std::size_t next = i + 1;
+      while (next < avals.size() && is_same(avals[next], avals[i])) ++next;
+      add(avals[i]);
+      out_.number(static_cast<std::int64_t>(next - i));
+      i = next;
+    }
+  }
+  // For one or two sizes the call of memcmp that == makes is most of the time.
+  static bool is_same(const Aval& a, const Aval& b) {
+    const std::size_t rank = a.shape.size();
+    if (a.dtype != b.dtype || a.weak_type != b.weak_type || rank != b.shape.size()) return false;
+    const std::int64_t *x = a.shape.data(), *y = b.shape.data();
+    for (std::size_t d = 0; d < rank; ++d)
+      if (x[d] != y[d]) return false;
+    return true;
   }
 
   // Literals lie where the trace made them, all over the memory: to wait for one after the other takes
@@ -256,10 +301,9 @@ class ProgramBytes {
   }
 
   static constexpr std::uint32_t kLiteral = 0;  // else the number of a variable, from 1 on
-  static constexpr int kSame = 255;             // as the aval before: no dtype
   Bytes& out_;
   std::unordered_multimap<std::size_t, Application> applications_;  // by hash
-  const Application* met_last_[256] = {};
+  ByPrimitive<const Application*> met_last_;
 };
 
 }  // namespace

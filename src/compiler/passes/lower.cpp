@@ -1,7 +1,7 @@
 // Lowering to core operations.
 #include <algorithm>
-#include <unordered_set>
 
+#include "compiler/by_primitive.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/permutations.hpp"
@@ -24,20 +24,22 @@ class Lowerer {
   explicit Lowerer(bool fold_places) : fold_places_(fold_places) {}
 
   ClosedJaxpr run(const Jaxpr& source) {
+    if (is_low(source)) return {source, {}};
     const Jaxpr jaxpr = inline_calls(source);
-    if (is_low(jaxpr)) return {jaxpr, {}};
+    if (!jaxpr.same_as(source) && is_low(jaxpr)) return {jaxpr, {}};
     Atoms inputs;
     for (const Aval& aval : jaxpr.in_avals()) inputs.push_back(Atom::var(builder_.add_input(aval)));
     return builder_.build(expand(jaxpr, inputs));
   }
 
  private:
-  // Whether nothing is to be lowered, as in most long programs: they stay as they are.
+  // Whether nothing is to be inlined or lowered, as in most long programs: they stay as they are.
   bool is_low(const Jaxpr& jaxpr) const {
-    std::unordered_set<const PrimitiveBase*> low;  // with whatever parameters
+    ByPrimitive<const PrimitiveBase*> low;  // with whatever parameters
     return std::all_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [&](const Eqn& eqn) {
-      if (low.contains(eqn.primitive)) return true;
-      if (is_region(*eqn.primitive)) return false;
+      const PrimitiveBase*& met = low[eqn.primitive];
+      if (met == eqn.primitive) return true;
+      if (eqn.params.has_jaxprs() || is_region(*eqn.primitive)) return false;
       const auto operand = [&](std::size_t i) { return jaxpr.aval(eqn.inputs[i]); };
       if (eqn.primitive == &dot_general_p) {
         const auto& params = eqn.params.as<DotGeneralParams>();
@@ -47,7 +49,7 @@ class Lowerer {
       if (lowering == nullptr) return false;  // which is an error
       if (std::holds_alternative<Lowering::Ops>(lowering->form))
         return finds_place(eqn) && stays(eqn, operand(0));
-      low.insert(eqn.primitive);
+      met = eqn.primitive;
       return true;
     });
   }
