@@ -61,6 +61,9 @@ constexpr int kLittleWork = 12;
 /// Equations, and cycles of them, that are done while the results are in registers.
 constexpr std::size_t kMaxEpilogueMembers = 12;
 constexpr int kMaxEpilogueCycles = 10;
+/// Bytes of a row that is not folded there: the lanes of a single vector for each row take longer to fold than those of
+/// many rows at a time, read again (2,000 products of 16 x 16 in f32 on Zen 4: 1.1 of the time).
+constexpr std::int64_t kRowOfOneVector = 64;
 
 }  // namespace compiler
 }  // namespace v1

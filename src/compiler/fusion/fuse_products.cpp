@@ -36,13 +36,14 @@ bool comes_in_vectors(const Jaxpr& jaxpr, const Eqn& product) {
   return dims == 1;
 }
 
-// Whether its last dimension, and no other, is that of its columns, along which its lanes run.
+// Whether its last dimension, and no other, is that of its columns, along which its lanes run, several vectors of them.
 bool comes_in_rows(const Jaxpr& jaxpr, const Eqn& product) {
   const Aval &lhs = jaxpr.aval(product.inputs[0]), &rhs = jaxpr.aval(product.inputs[1]);
   const auto& params = product.params.as<DotGeneralParams>();
   const auto p = matrix_product(lhs, rhs, params);
   const auto& dn = params.dimension_numbers;
-  return p && p->n > 1 && dot_lanes(*p) == DotLanes::columns &&
+  const auto bytes = static_cast<std::int64_t>(size_of(jaxpr.aval(product.outputs[0]).dtype));
+  return p && p->n > kRowOfOneVector / bytes && dot_lanes(*p) == DotLanes::columns &&
          free_dims(rhs.ndim(), dn.rhs_batch, dn.rhs_contracting).size() == 1;
 }
 
