@@ -49,6 +49,10 @@ const Example kExamples[] = {
     {"as_it_is", "a:f32[8]", "b:f32[8] = P a  c:f32[8] = P b", "c", "P"},
     {"div_constant", "a:f32[8]", "b:f32[8] = splat 4.0:f32  c:f32[8] = div a b", "c",
      "broadcast_in_dim mul"},
+    {"byte_over_number", "a:u8[8]",
+     "b:f32[8] = convert_element_type [ new_dtype=f32 weak_type=0 ] a  c:f32[8] = splat 255.0:f32 "
+     "d:f32[8] = div b c",
+     "d", "convert_element_type broadcast_in_dim mul broadcast_in_dim mul add"},
     {"power_one", "a:f32[8]", "b:f32[8] = integer_pow [ y=1 ] a", "b", ""},
     {"twice", "a:i32[8]", "b:i32[8] = P a  c:i32[8] = P b", "c", ""},
     {"identity", "a:f32[8]", "b:f32[8] = P a", "b", ""},

@@ -83,6 +83,7 @@ std::span<const Rule> rules() {
       {"sign_unseen", sign_unseen, {&abs_p, &square_p, &integer_pow_p}},
       {"as_it_is", as_it_is, {&abs_p}},
       {"div_constant", div_constant, {&div_p}},
+      {"byte_over_number", byte_over_number, {&div_p}},
       {"power_one", power_one, {&integer_pow_p}},
       {"twice", twice, {&neg_p, &not_p}},
       {"identity", identity, {&copy_p, &stop_gradient_p}},

@@ -142,7 +142,7 @@ RuleFunction gather_along_range, gather_of_windows, gather_in_one_row, scatter_t
 std::vector<bool> values_in_passing(const Jaxpr& jaxpr);
 RuleFunction scatter_to_choices;
 // simplify_divisions.cpp
-RuleFunction negative_remainder, floored_by_power_of_two;
+RuleFunction negative_remainder, floored_by_power_of_two, byte_over_number;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, slice_of_repeats,
     concatenation_of_repeats, transpose_chain, transpose_of_columns, broadcast_chain,
