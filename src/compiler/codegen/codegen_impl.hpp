@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -157,6 +159,7 @@ struct CodeGen::Impl {
   std::map<std::pair<int, std::uint64_t>, Node*> constants;
   int lanes = 1, active = 1;
   bool streaming = false;
+  int loaded_apart = 0;  // elements, in this function, each by a load of its own
   std::string entry_name;
   Scalar begin, end;
   std::vector<std::unique_ptr<CodeGen>> parts;
@@ -315,6 +318,12 @@ struct CodeGen::Impl {
   llvm::Function* shared(llvm::Function* f);
   /// The address of an element, by a uniform index.
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
+  /// A function of the module for what would be too much code wherever it is done: made by `code` when it is first asked
+  /// for by that name. Null: it returns nothing.
+  llvm::Function* helper(const std::string& name, llvm::Type* result,
+                         const std::vector<llvm::Type*>& types,
+                         const std::function<llvm::Value*(llvm::Function&)>& code);
+  static std::string name_of(const llvm::Type* t);
   /// Elements from an address on, `step` from each to the next, a load for each lane.
   llvm::Value* load_apart(llvm::Type* t, llvm::Value* first, std::int64_t step, int w,
                           llvm::Align align);

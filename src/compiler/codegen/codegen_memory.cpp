@@ -250,44 +250,6 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   return near;
 }
 
-Value* CodeGen::Impl::load_apart(llvm::Type* t, Value* first, std::int64_t step, int w,
-                                 llvm::Align align) {
-  const int count = mask() == nullptr ? w : active;
-  Value* v = llvm::Constant::getNullValue(vector_type(t, w));
-  for (int l = 0; l < count; ++l) {
-    Value* const at =
-        l == 0 ? first : b.CreateGEP(t, first, b.getInt64(static_cast<std::uint64_t>(l * step)));
-    v = b.CreateInsertElement(v, b.CreateAlignedLoad(t, at, align), static_cast<std::uint64_t>(l));
-  }
-  return v;
-}
-
-Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* indices,
-                                      llvm::Align align) {
-  const int all =
-      static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
-  const int count = mask() == nullptr ? all : active;
-  // Of indices of 32 bits, which are inside and so not below 0, two are taken at once.
-  using namespace llvm::PatternMatch;
-  Value *narrow = nullptr, *two = nullptr;
-  const bool by_two = all % 2 == 0 && match(indices, m_SExt(m_Value(narrow))) &&
-                      narrow->getType()->getScalarType() == b.getInt32Ty();
-  if (by_two) narrow = b.CreateBitCast(narrow, vector_type(b.getInt64Ty(), all / 2));
-  const auto index = [&](std::uint64_t lane) -> Value* {
-    if (!by_two) return b.CreateExtractElement(indices, lane);
-    if (lane % 2 == 1) return b.CreateLShr(two, 32);
-    two = b.CreateExtractElement(narrow, lane / 2);
-    return b.CreateAnd(two, UINT32_MAX);
-  };
-  Value* v = llvm::Constant::getNullValue(vector_type(t, all));
-  for (int l = 0; l < count; ++l) {
-    const auto lane = static_cast<std::uint64_t>(l);
-    Value* const address = b.CreateGEP(t, base->value, index(lane));
-    v = b.CreateInsertElement(v, b.CreateAlignedLoad(t, address, align), lane);
-  }
-  return v;
-}
-
 Value* CodeGen::Impl::mask_of(int count, int of) {
   if (count >= of) return nullptr;
   std::vector<llvm::Constant*> bits;
