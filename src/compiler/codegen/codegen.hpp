@@ -195,6 +195,11 @@ class CodeGen final : public Emitter {
   Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
   /// The other way round: as many columns as there are values.
   void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
+  /// A row from `to` on, whose elements are those of the row of `length` from `from` on that have these places.
+  void store_permuted(Pointer to, Scalar at, Pointer from, Scalar first, DType dtype, int length,
+                      const std::vector<int>& places);
+  /// Shuffles of registers of `lanes` that this takes.
+  static int shuffles_of_permuted(int lanes, const std::vector<int>& places);
   /// An address as an i64, to be kept in a slot or counted up; and back.
   Scalar address(Pointer p);
   Pointer pointer_to(Scalar address);

@@ -17,13 +17,17 @@ using Vectors = std::vector<Value*>;
 
 constexpr int kRegister = 16;  // bytes: of all processors
 
+// Columns that are put together or taken apart in place: of more, each part of the rows is a call, since LLVM takes 0.1 ms and
+// more for each shuffle.
+constexpr int kMostInPlace = 32;
+
 /// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
 /// parts of rows of 4 take 0.6 to 0.85 of the time, of 6 or more 0.4 to 0.8, of 2 and 3 1.1 to 1.5. With 16 lanes, where any
 /// shuffle is one instruction, counted are instructions. Stores that go past the caches are of whole vectors, beside which
 /// the shuffles hardly count (rows of 6, 9, 12 f32: 0.7 to 0.85).
 bool takes_parts(int k, int lanes, bool streaming) {
   constexpr int kLongest = 16;  // of longer ones all parts but the last are whole vectors
-  if (streaming && k % lanes != 0) return false;
+  if (streaming && k % lanes != 0 && k <= kMostInPlace) return false;
   return lanes >= 16 ? k > kLongest || (k > 8 && k % 4 != 0) : k > 3;
 }
 
@@ -285,35 +289,84 @@ Value* CodeGen::Impl::load_steps(llvm::Type* t, Value* first, int step, int w, l
   });
 }
 
-// Of each row, eight columns at once, or as many of them as a vector has lanes, then four, two and one of those left.
-void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align,
-                                        const std::vector<Value*>& columns, int w) {
-  const auto k = static_cast<int>(columns.size());
-  struct Part {
-    int n;
-    Transposition order;
-    Vectors rows;
-  };
+namespace {
+
+/// Columns [first, first + n) of rows.
+struct Part {
+  int first, n;
+  Transposition order;
+};
+// As many columns at once as a vector has lanes, then eight, four, two and one of those left.
+std::vector<Part> parts_of_rows(int k, int w, llvm::Align element) {
   std::vector<Part> parts;
   for (int c = 0; c < k; c += parts.back().n) {
     const auto left = static_cast<unsigned>(std::min(k - c, w));
     const int n = static_cast<int>(std::bit_floor(left));
-    const Transposition order(n, w, align.value());
-    parts.push_back({n, order, order.rows(b, {columns.begin() + c, columns.begin() + c + n})});
+    parts.push_back({c, n, Transposition(n, w, element.value())});
   }
-  for (int r = 0; r < active; ++r) {
-    auto at = static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k);
+  return parts;
+}
+
+/// Where column c of row r lies, of rows of k.
+std::uint64_t place_in_rows(int r, int k, int c) {
+  return static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k) +
+         static_cast<std::uint64_t>(c);
+}
+
+/// What a function is for that does this to a part of the rows.
+std::string name_of_part(const char* verb, const Part& part, int rows, int k,
+                         const std::string& vectors) {
+  return verb + std::to_string(part.n) + "_of_" + std::to_string(k) + "_columns_of_" +
+         std::to_string(rows) + "_rows_" + vectors;
+}
+
+}  // namespace
+
+void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align,
+                                        const std::vector<Value*>& columns, int w) {
+  const auto k = static_cast<int>(columns.size());
+  const auto store_row = [&](const Part& part, const Vectors& rows, int r, Value* to, int skipped) {
+    const auto [vector, lane] = part.order.place_of(r);
+    std::vector<int> lanes(static_cast<std::size_t>(part.n));
+    std::iota(lanes.begin(), lanes.end(), lane);
+    Value* row = rows[vector];
+    if (part.n < w) row = b.CreateShuffleVector(row, lanes);
+    Value* address = b.CreateConstGEP1_64(t, to, place_in_rows(r, k, skipped));
+    if (k % w == 0) store_whole(row, address, align);
+    else b.CreateAlignedStore(row, address, align);
+  };
+  const std::vector<Part> parts = parts_of_rows(k, w, align);
+  const auto columns_of_part = [&](const Part& part) {
+    return Vectors(columns.begin() + part.first, columns.begin() + part.first + part.n);
+  };
+  if (k > kMostInPlace) {
     for (const Part& part : parts) {
-      const auto [vector, lane] = part.order.place_of(r);
-      std::vector<int> lanes(static_cast<std::size_t>(part.n));
-      std::iota(lanes.begin(), lanes.end(), lane);
-      Value* row = part.rows[vector];
-      if (part.n < w) row = b.CreateShuffleVector(row, lanes);
-      Value* address = b.CreateConstGEP1_64(t, first, at);
-      if (k % w == 0) store_whole(row, address, align);
-      else b.CreateAlignedStore(row, address, align);
-      at += static_cast<std::uint64_t>(part.n);
+      const std::string name =
+          name_of_part(streaming ? "stream" : "store", part, active, k, name_of(vector_type(t, w)));
+      std::vector<llvm::Type*> types(static_cast<std::size_t>(part.n), vector_type(t, w));
+      types.insert(types.begin(), b.getPtrTy());
+      Vectors arguments = columns_of_part(part);
+      arguments.insert(arguments.begin(),
+                       b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(part.first)));
+      b.CreateCall(helper(name, b.getVoidTy(), types,
+                          [&](llvm::Function& own) -> Value* {
+                            Vectors given;
+                            for (unsigned c = 1; c < own.arg_size(); ++c)
+                              given.push_back(own.getArg(c));
+                            const Vectors rows = part.order.rows(b, given);
+                            for (int r = 0; r < active; ++r)
+                              store_row(part, rows, r, own.getArg(0), 0);
+                            return nullptr;
+                          }),
+                   arguments);
     }
+    return;
+  }
+  std::vector<Vectors> rows;
+  for (const Part& part : parts) rows.push_back(part.order.rows(b, columns_of_part(part)));
+  for (int r = 0; r < active; ++r) {
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      store_row(parts[p], rows[p], r, first, parts[p].first);
   }
 }
 
@@ -341,29 +394,44 @@ Vectors CodeGen::Impl::load_whole_rows(llvm::Type* t, Value* first, llvm::Align 
 // The same of parts of each row, as store_parts_of_rows writes them.
 Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
                                           int w) {
-  Vectors columns;
-  while (static_cast<int>(columns.size()) < k) {
-    const int c = static_cast<int>(columns.size());
-    const auto left = static_cast<unsigned>(std::min(k - c, w));
-    const int n = static_cast<int>(std::bit_floor(left));
-    const Transposition order(n, w, align.value());
-    Vectors rows(static_cast<std::size_t>(n), llvm::Constant::getNullValue(vector_type(t, w)));
+  const auto load_part = [&](const Part& part, Value* from, int skipped) {
+    Vectors rows(static_cast<std::size_t>(part.n), llvm::Constant::getNullValue(vector_type(t, w)));
     for (int r = 0; r < active; ++r) {
-      Value* address =
-          b.CreateConstGEP1_64(t, first,
-                               static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k) +
-                                   static_cast<std::uint64_t>(c));
-      const auto [vector, lane] = order.place_of(r);
+      Value* address = b.CreateConstGEP1_64(t, from, place_in_rows(r, k, skipped));
+      const auto [vector, lane] = part.order.place_of(r);
       Value*& row = rows[vector];
-      if (n == 1) {
+      if (part.n == 1) {
         row = b.CreateInsertElement(row, b.CreateAlignedLoad(t, address, align),
                                     static_cast<std::uint64_t>(lane));
         continue;
       }
-      Value* part = b.CreateAlignedLoad(vector_type(t, n), address, align);
-      row = n == w ? part : with_part(b, row, part, w, n, lane);
+      Value* some = b.CreateAlignedLoad(vector_type(t, part.n), address, align);
+      row = part.n == w ? some : with_part(b, row, some, w, part.n, lane);
     }
-    for (Value* column : order.columns(b, rows)) columns.push_back(column);
+    return part.order.columns(b, rows);
+  };
+  Vectors columns;
+  for (const Part& part : parts_of_rows(k, w, align)) {
+    if (k <= kMostInPlace) {
+      for (Value* column : load_part(part, first, part.first)) columns.push_back(column);
+      continue;
+    }
+    llvm::Type* const all =
+        llvm::ArrayType::get(vector_type(t, w), static_cast<std::uint64_t>(part.n));
+    llvm::Function* const f =
+        helper(name_of_part("load", part, active, k, name_of(vector_type(t, w))), all,
+               {b.getPtrTy()}, [&](llvm::Function& own) {
+                 Value* out = llvm::PoisonValue::get(all);
+                 unsigned c = 0;
+                 for (Value* column : load_part(part, own.getArg(0), 0))
+                   out = b.CreateInsertValue(out, column, c++);
+                 return out;
+               });
+    f->setOnlyReadsMemory();
+    Value* const from = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(part.first));
+    Value* const loaded = b.CreateCall(f, {from});
+    for (unsigned c = 0; c < static_cast<unsigned>(part.n); ++c)
+      columns.push_back(b.CreateExtractValue(loaded, c));
   }
   return columns;
 }
@@ -441,6 +509,69 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
     Value* row = rows[static_cast<std::size_t>(v)];
     if (count == w) m.store_whole(row, address, align);
     else m.store_lanes(row, address, align, count);
+  }
+}
+
+int CodeGen::shuffles_of_permuted(int lanes, const std::vector<int>& places) {
+  int all = 0;
+  for (std::size_t first = 0; first < places.size(); first += static_cast<std::size_t>(lanes)) {
+    const std::size_t last = std::min(first + static_cast<std::size_t>(lanes), places.size());
+    std::vector<int> from;
+    for (std::size_t c = first; c < last; ++c) from.push_back(places[c] / lanes);
+    std::sort(from.begin(), from.end());
+    const auto vectors = std::unique(from.begin(), from.end()) - from.begin();
+    all += std::max(1, static_cast<int>(vectors) - 1);
+  }
+  return all;
+}
+
+void CodeGen::store_permuted(Pointer to, Scalar at, Pointer from, Scalar first, DType dtype,
+                             int length, const std::vector<int>& places) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  const int w = m.lanes, k = static_cast<int>(places.size());
+  llvm::Type* t = shuffled_as(m.b, m.memory_type(dtype));
+  llvm::Type* vt = m.vector_type(t, w);
+  const llvm::Align align(size_of(dtype));
+  const auto vector_at = [&](Pointer base, Scalar index, int c) {
+    Value* const row = m.element_address(t, static_cast<Node*>(base.handle), node_of(index));
+    return m.b.CreateConstGEP1_64(t, row, static_cast<std::uint64_t>(c));
+  };
+  std::vector<int> number(static_cast<std::size_t>(length / w) + 1, -1);  // of those that are read
+  Vectors rows;
+  for (const int place : places) {
+    const int v = place / w, count = std::min(w, length - v * w);
+    if (number[static_cast<std::size_t>(v)] >= 0) continue;
+    number[static_cast<std::size_t>(v)] = static_cast<int>(rows.size());
+    Value *const address = vector_at(from, first, v * w), *const mask = m.mask_of(count, w);
+    rows.push_back(mask == nullptr ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
+                                   : m.b.CreateMaskedLoad(vt, address, align, mask,
+                                                          llvm::Constant::getNullValue(vt)));
+  }
+  // All of them before the first is stored, which may be where the row is.
+  std::vector<Value*> out;
+  for (int c = 0; c < k; c += w) {
+    Vectors used;
+    std::vector<int> number_of(rows.size(), -1);
+    const auto place_of = [&](int l) {
+      const int place = places[static_cast<std::size_t>(std::min(c + l, k - 1))];
+      return std::pair{place % w, number[static_cast<std::size_t>(place / w)]};
+    };
+    for (int l = 0; l < w; ++l) {
+      const auto v = static_cast<std::size_t>(place_of(l).second);
+      if (number_of[v] >= 0) continue;
+      number_of[v] = static_cast<int>(used.size());
+      used.push_back(rows[v]);
+    }
+    out.push_back(gather_lanes(m.b, used, w, [&](int l) {
+      const auto [lane, v] = place_of(l);
+      return std::pair{lane, number_of[static_cast<std::size_t>(v)]};
+    }));
+  }
+  for (int c = 0; c < k; c += w) {
+    Value *const row = out[static_cast<std::size_t>(c / w)], *const address = vector_at(to, at, c);
+    if (k % w == 0) m.store_whole(row, address, align);
+    else m.store_lanes(row, address, align, std::min(w, k - c));
   }
 }
 

@@ -105,7 +105,12 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 bool emit_transposed(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
 
-/// The same of a kernel that pads with gaps along dimension `inner` (emit_gaps.cpp).
+/// The loop of a linear kernel, if it puts columns of an array in another order, which is better done row by row
+/// (emit_permuted.cpp); `around` as above.
+bool emit_permuted(KernelContext& k,
+                   const std::function<void(const std::function<void(bool)>&)>& around);
+
+/// As emit_transposed, of a kernel that pads with gaps along dimension `inner` (emit_gaps.cpp).
 bool emit_gaps(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer);
 
 /// Equations, times vectors, that one trip of a loop over such rows, or down their columns, has at most.

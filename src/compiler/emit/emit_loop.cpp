@@ -255,7 +255,11 @@ class LoopEmitter {
   // Along all dimensions at once.
   void flat() {
     const std::int64_t size = shape_.num_elements();
-    streaming_or_not(k_, streams(kStreamingOne), size, [&](bool) {
+    const auto around = [&](const std::function<void(bool)>& loops) {
+      streaming_or_not(k_, streams(kStreamingOne), size, loops);
+    };
+    if (emit_permuted(k_, around)) return;
+    around([&](bool) {
       Generator values = k_.generator();
       const auto block = [&](Scalar base) {
         store_roots(k_, values, {shape_, std::nullopt, gen_.lane_index(base)});

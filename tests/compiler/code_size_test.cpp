@@ -1,0 +1,96 @@
+// How much code programs are that move elements one by one or column by column: code that would be repeated is a function, or
+// a loop. Counted in lines of the IR, not in time.
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "compiler/in_place.hpp"
+#include "compiler/support.hpp"
+#include "runtime/target_isa.hpp"
+
+namespace telamon::testing {
+namespace {
+
+std::int64_t lines_with(const Compiled& f, const std::string& word) {
+  std::istringstream text(f->text("ir"));
+  std::int64_t found = 0;
+  for (std::string line; std::getline(text, line);)
+    found += line.find(word) != std::string::npos ? 1 : 0;
+  return found;
+}
+
+/// Column (a i + b) mod n of an array of n columns, for each i, and what `of` makes of it, side by side.
+Program columns(std::int64_t a, std::int64_t b, std::int64_t count,
+                std::function<Array(const Array&)> of = {}) {
+  return [=](std::span<const Array> x) {
+    const Shape& shape = x[0].shape();
+    const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+    Arrays parts;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t c = (a * i + b) % shape.back();
+      Shape first(shape.size(), 0), end = shape;
+      first[shape.size() - 1] = c;
+      end[shape.size() - 1] = c + 1;
+      const Array column = lax::slice(x[0], first, end);
+      parts.push_back(of ? of(column) : column);
+    }
+    return Arrays{lax::concatenate(parts, last)};
+  };
+}
+
+TEST(CodeSize, ElementsThatLieApartAreReadByFunctions) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(lax::concatenate(Arrays(6, x[0]), 1), {1, 0})};
+  };
+  for (const DType dtype : {DType::i32, DType::f64, DType::u8, DType::bool_}) {
+    const Compiled code = check(f, {uniform({31, 37}, dtype)});
+    EXPECT_LT(lines_with(code, " load "), 1200) << dtype;
+    expect_same_for_any_number_of_threads(code, {uniform({31, 37}, dtype)});
+  }
+}
+
+TEST(CodeSize, ManyColumnsAreTakenApartByFunctions) {
+  const auto negative = [](const Array& x) { return lax::neg(x); };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::i16}) {
+    for (const std::int64_t n : {33, 43, 120}) {
+      const Arrays in{uniform({203, n}, dtype)};
+      const Compiled code = check(columns(5, 3, n, negative), in);
+      EXPECT_LT(lines_with(code, "shufflevector"), 700) << dtype << " of " << n;
+      expect_same_for_any_number_of_threads(code, in);
+    }
+  }
+}
+
+TEST(CodeSize, ColumnsInAnotherOrderAreArrangedRowByRow) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i8, DType::bool_}) {
+    for (const std::int64_t n : {16, 19, 32, 47, 128}) {
+      for (const std::int64_t count : {n, n / 2 + 9}) {
+        const Compiled code = check(columns(7, 2, count), {uniform({203, n}, dtype)});
+        if (dtype == DType::f32 && runtime::target_isa() == runtime::Isa::avx512) {
+          EXPECT_LT(lines_with(code, "shufflevector"), 80) << n << " columns";
+        }
+      }
+    }
+  }
+}
+
+TEST(CodeSize, RowsOfAnyNumberOfDimensionsAreArranged) {
+  check(columns(3, 1, 40), {uniform({5, 7, 40}, DType::f32)});
+  check(columns(11, 0, 64), {uniform({1, 64}, DType::f32)});
+  check(columns(11, 0, 64), {uniform({2, 64}, DType::f64)});
+  check(columns(0, 4, 32), {uniform({100, 32}, DType::f32)});  // one column, again and again
+  // As many vectors, by several threads and past the caches.
+  const Arrays large{uniform({100'000, 32}, DType::f32)};
+  expect_same_for_any_number_of_threads(check(columns(5, 3, 32), large), large);
+}
+
+TEST(CodeSize, RowsAreArrangedWhereTheyLie) {
+  for (const std::int64_t n : {32, 40}) {
+    const Arrays in{uniform({50, n}, DType::f32)};
+    const Program f = columns(9, 5, n);
+    expect_same_in_place(f, in, f(in));
+  }
+}
+
+}  // namespace
+}  // namespace telamon::testing
