@@ -101,10 +101,15 @@ class Session {
     llvm::InitializeNativeTargetAsmPrinter();
     // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
     // time of code generation and change nothing in loops like ours on processors that reorder.
+    // Scheduling compares each access of a block with all before it, until these are so many: most of the time of blocks
+    // that read and write a thousand elements.
     // Loads of whole structures may be followed by a step in a register on AArch64. LLVM 19 takes one for it that is found
     // to be zero later: such a register stands for the bytes that were read, and what is read after that is wrong.
-    const char* flags[] = {"telamon", "-disable-lsr", "-disable-post-ra",
+    const char* flags[] = {"telamon",
+                           "-disable-lsr",
+                           "-disable-post-ra",
                            "-disable-x86-domain-reassignment",
+                           "-dag-maps-huge-region=128",
 #if defined(__aarch64__)
                            "-lower-interleaved-accesses=false"
 #endif
