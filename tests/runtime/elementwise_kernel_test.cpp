@@ -367,6 +367,55 @@ TEST(ElementwiseKernelBool, KnowsLogic) {
   EXPECT_EQ(std::vector<int>(got, got + 4), (std::vector<int>{1, 1, 0, 0}));
 }
 
+template <class T>
+void expect_sums_of_parts() {
+  using Part = decltype(T{}.re);
+  constexpr DType kType = dtype_of<T>;
+  constexpr std::int64_t kSize = sizeof(T);
+  const std::vector<Part> numbers = interesting<Part>(600);
+  std::vector<T> a, b;
+  for (std::size_t i = 0; i < 300; ++i) {
+    a.push_back({numbers[2 * i], numbers[2 * i + 1]});
+    b.push_back({numbers[599 - i], numbers[i]});
+  }
+  const auto same = [](Part x, Part y) {
+    return (x == y && std::signbit(x) == std::signbit(y)) || (std::isnan(x) && std::isnan(y));
+  };
+  const auto view = [&](std::vector<T>& x, const Shape& shape, Shape steps) {
+    for (auto& s : steps) s *= kSize;
+    return View{reinterpret_cast<char*>(x.data()), kType, shape, steps};
+  };
+  for (const std::int64_t n : {1, 2, 3, 7, 16, 33, 99}) {
+    const Shape shape{n, 3};
+    for (const auto& [x_steps, y_steps] : {std::pair{Shape{3, 1}, Shape{3, 1}},
+                                           {Shape{3, 1}, Shape{0, 1}},
+                                           {Shape{1, n}, Shape{1, 0}},
+                                           {Shape{3, 1}, Shape{0, 0}},
+                                           {Shape{2, 1}, Shape{1, 2}}}) {
+      for (const Op op : {Op::neg, Op::add, Op::sub}) {
+        std::vector<T> got(static_cast<std::size_t>(3 * n));
+        const View in[] = {view(a, shape, x_steps), view(b, shape, y_steps)};
+        kernels::run_elementwise(op, kType, {in, op == Op::neg ? 1u : 2u},
+                                 kernels::contiguous_view(got.data(), kType, shape));
+        for (std::int64_t i = 0; i < 3 * n; ++i) {
+          const T x = a[static_cast<std::size_t>(i / 3 * x_steps[0] + i % 3 * x_steps[1])];
+          const T y = b[static_cast<std::size_t>(i / 3 * y_steps[0] + i % 3 * y_steps[1])];
+          const T want = op == Op::neg   ? T{-x.re, -x.im}
+                         : op == Op::add ? T{x.re + y.re, x.im + y.im}
+                                         : T{x.re - y.re, x.im - y.im};
+          const T z = got[static_cast<std::size_t>(i)];
+          ASSERT_TRUE(same(z.re, want.re) && same(z.im, want.im))
+              << op_name(op) << " at " << i << " of " << shape.to_string();
+        }
+      }
+    }
+  }
+}
+TEST(ElementwiseKernelComplex, TakesThePartsOfSumsByThemselves) {
+  expect_sums_of_parts<Complex64>();
+  expect_sums_of_parts<Complex128>();
+}
+
 TEST(ElementwiseKernelSmallFloat, ComputesInF32AndRoundsOnce) {
   // 1 + 2^-11 is a tie in f16 and rounds to even; 3 * (1/3) in bf16.
   std::vector<std::uint16_t> a(700, 0x3c00), b(700, 0x1000), got(700);  // 1.0, 2^-11

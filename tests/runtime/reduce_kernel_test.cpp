@@ -251,14 +251,125 @@ TEST(ReduceSmallFloat, AccumulatesInF32) {
   EXPECT_EQ(sum, 0x6ce2);  // 5000
 }
 
-TEST(ReduceComplex, SumsAndScansParts) {
-  std::vector<Complex64> z = {{1, 2}, {3, 4}, {5, 6}, {-1, 0}}, y(2), running(4);
-  const View in = contiguous_view(z.data(), c64, Shape{2, 2});
-  kernels::run_reduce(ReduceOp::sum, in, Shape{0}, contiguous_view(y.data(), c64, Shape{2}));
-  EXPECT_TRUE(y[0].re == 6 && y[0].im == 8 && y[1].re == 2 && y[1].im == 4);
-  kernels::run_cumulative(ReduceOp::sum, in, 1, Direction::reverse,
-                          contiguous_view(running.data(), c64, Shape{2, 2}));
-  EXPECT_TRUE(running[0].re == 4 && running[0].im == 6 && running[3].re == -1);
+template <class T>
+class ReduceComplex : public ::testing::Test {};
+using ComplexTypes = ::testing::Types<Complex64, Complex128>;
+TYPED_TEST_SUITE(ReduceComplex, ComplexTypes);
+
+/// Whole numbers as the parts of n complex ones, and their views, dense and not.
+template <class T>
+struct ComplexNumbers {
+  using Part = decltype(T{}.re);
+  std::vector<Part> parts;
+  explicit ComplexNumbers(std::int64_t n) : parts(numbers<Part>(2 * n)) {}
+  View view(const Shape& shape) { return contiguous_view(parts.data(), dtype_of<T>, shape); }
+};
+/// One of the parts of complex numbers, as an array of its own.
+template <class T>
+View part_of(View z, int part) {
+  z.data += part * static_cast<int>(sizeof(T) / 2);
+  z.dtype = dtype_of<typename ComplexNumbers<T>::Part>;
+  return z;
+}
+
+template <class T>
+void check_complex_sum(const View& in, const Shape& axes) {
+  using Part = typename ComplexNumbers<T>::Part;
+  Shape kept;
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    if (!axes.contains(static_cast<std::int64_t>(d))) kept.push_back(in.shape[d]);
+  }
+  std::vector<T> got(static_cast<std::size_t>(kept.num_elements()));
+  kernels::run_reduce(ReduceOp::sum, in, axes, contiguous_view(got.data(), dtype_of<T>, kept));
+  for (const int part : {0, 1}) {
+    const View x = part_of<T>(in, part);
+    check_reduce<Part>(ReduceOp::sum, x, axes);
+    std::vector<Part> want(got.size());
+    kernels::run_reduce(ReduceOp::sum, x, axes, contiguous_view(want.data(), x.dtype, kept));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(part == 0 ? got[i].re : got[i].im, want[i])
+          << in.shape.to_string() << " over " << axes.to_string() << " at " << i;
+    }
+  }
+}
+
+TYPED_TEST(ReduceComplex, SumsThePartsOverAnyAxes) {
+  for (const Shape& shape : {Shape{1}, Shape{7}, Shape{1000}, Shape{5001}, Shape{3, 5},
+                             Shape{50, 2}, Shape{50, 3}, Shape{9, 8}, Shape{9, 33}, Shape{2, 300},
+                             Shape{300, 2}, Shape{5, 6, 7}, Shape{2, 3, 4, 3}}) {
+    ComplexNumbers<TypeParam> z(shape.num_elements());
+    for (unsigned mask = 0; mask < (1u << shape.size()); ++mask) {
+      Shape axes;
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if ((mask >> d) & 1) axes.push_back(static_cast<std::int64_t>(d));
+      }
+      check_complex_sum<TypeParam>(z.view(shape), axes);
+    }
+  }
+}
+
+TYPED_TEST(ReduceComplex, SumsTransposedSteppedAndRepeatedOperands) {
+  constexpr std::int64_t kSize = sizeof(TypeParam);
+  ComplexNumbers<TypeParam> z(60 * 80);
+  const View all = z.view(Shape{60, 80});
+  for (const View& in :
+       {View{all.data, all.dtype, {80, 60}, {kSize, 80 * kSize}},
+        View{all.data, all.dtype, {30, 40}, {160 * kSize, 2 * kSize}},
+        View{all.data, all.dtype, {5, 60}, {0, kSize}},
+        View{all.data + 4799 * kSize, all.dtype, {60, 80}, {-80 * kSize, -kSize}}}) {
+    for (const Shape& axes : {Shape{}, Shape{0}, Shape{1}, Shape{0, 1}})
+      check_complex_sum<TypeParam>(in, axes);
+  }
+}
+
+TYPED_TEST(ReduceComplex, SumsOfZerosArePositive) {
+  std::vector<TypeParam> z(6, TypeParam{-0.0, -0.0}), sums(2);
+  kernels::run_reduce(ReduceOp::sum, contiguous_view(z.data(), dtype_of<TypeParam>, Shape{2, 3}),
+                      Shape{1}, contiguous_view(sums.data(), dtype_of<TypeParam>, Shape{2}));
+  for (const TypeParam& sum : sums) EXPECT_FALSE(std::signbit(sum.re) || std::signbit(sum.im));
+}
+
+TYPED_TEST(ReduceComplex, GivesTheSameBitsForAnyNumberOfThreads) {
+  using Part = typename ComplexNumbers<TypeParam>::Part;
+  ComplexNumbers<TypeParam> z(1'200'000);
+  for (std::size_t i = 0; i < z.parts.size(); ++i)
+    z.parts[i] = std::sin(static_cast<Part>(i)) * Part(1e3);
+  for (const Shape& shape : {Shape{1, 1'200'000}, Shape{400'000, 3}, Shape{1200, 1000}}) {
+    for (const std::int64_t axis : {0, 1}) {
+      const Shape kept{shape[axis == 0 ? 1 : 0]};
+      std::vector<Part> one(static_cast<std::size_t>(2 * kept[0])), four(one);
+      for (auto [threads, y] : {std::pair{1, &one}, {4, &four}}) {
+        const WithThreads scope(threads);
+        kernels::run_reduce(ReduceOp::sum, z.view(shape), Shape{axis},
+                            contiguous_view(y->data(), dtype_of<TypeParam>, kept));
+      }
+      EXPECT_EQ(one, four) << shape.to_string();
+    }
+  }
+}
+
+TYPED_TEST(ReduceComplex, ScansThePartsAlongAnyAxis) {
+  using Part = typename ComplexNumbers<TypeParam>::Part;
+  for (const Shape& shape :
+       {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000}, Shape{0, 3}}) {
+    ComplexNumbers<TypeParam> z(shape.num_elements());
+    for (int axis = 0; axis < shape.ndim(); ++axis) {
+      for (const Direction direction : {Direction::forward, Direction::reverse}) {
+        ComplexNumbers<TypeParam> got(shape.num_elements());
+        kernels::run_cumulative(ReduceOp::sum, z.view(shape), axis, direction, got.view(shape));
+        for (const int part : {0, 1}) {
+          const View x = part_of<TypeParam>(z.view(shape), part);
+          std::vector<Part> want(z.parts.size() / 2);
+          kernels::run_cumulative(ReduceOp::sum, x, axis, direction,
+                                  contiguous_view(want.data(), x.dtype, shape));
+          for (std::size_t i = 0; i < want.size(); ++i) {
+            ASSERT_EQ(got.parts[2 * i + static_cast<std::size_t>(part)], want[i])
+                << shape.to_string() << " axis " << axis << " at " << i;
+          }
+        }
+      }
+    }
+  }
 }
 
 TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {

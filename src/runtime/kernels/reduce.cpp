@@ -24,7 +24,7 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kChunk = 256 * 1024;  // elements worth a chunk of their own
+constexpr std::int64_t kChunk = 256 * 1024;  // numbers worth a chunk of their own
 constexpr std::int64_t kTileBytes = 4096;    // a tile of columns
 constexpr std::int64_t kLeafRows = 16;       // rows that are combined one after the other
 constexpr std::int64_t kMaxParts = 64;
@@ -41,6 +41,7 @@ struct Fold {
   ReduceLoop run;       // contiguous elements to one
   ContiguousLoop rows;  // two rows to one
   std::int64_t size;    // of an element
+  std::int64_t parts;   // numbers in an element
 
   void combine(std::int64_t n, char* into, const char* other) const {
     const char* in[] = {into, other};
@@ -52,7 +53,7 @@ Fold find_fold(ReduceOp op, DType dtype) {
       TELAMON_BY_ISA(reduce_loop);
   const Fold fold{kLoops[static_cast<int>(runtime::host_isa())](op, dtype),
                   find_kernel(kBinary[static_cast<int>(op)], dtype).loop,
-                  static_cast<std::int64_t>(size_of(dtype))};
+                  static_cast<std::int64_t>(size_of(dtype)), is_complex(dtype) ? 2 : 1};
   if (fold.run == nullptr || fold.rows == nullptr) {
     throw NotImplementedError(std::string(kNames[static_cast<int>(op)]) +
                               " has no evaluation rule for dtype " +
@@ -178,8 +179,8 @@ void fold_dims(const Fold& f, const Dim* begin, const Dim* end, const char* from
 
 /// Cuts the outermost dimension, kept or reduced, by the shape alone.
 void fold_parallel(const Fold& f, const Dims& dims, const char* from, char* to) {
-  const std::int64_t all =
-      elements(dims.begin(), dims.end(), true) * elements(dims.begin(), dims.end(), false);
+  const std::int64_t all = f.parts * elements(dims.begin(), dims.end(), true) *
+                           elements(dims.begin(), dims.end(), false);
   const Dim* outer = dims.begin();
   if (all < 2 * kChunk || dims.rank == 0) return fold_dims(f, outer, dims.end(), from, to);
   const std::int64_t kept = elements(outer + 1, dims.end(), false);  // results for one index
@@ -224,36 +225,30 @@ void write_identity(ReduceOp op, const View& out) {
 }
 
 template <class T>
-void add_zero(const View& x) {
-  T* const values = reinterpret_cast<T*>(x.data);
-  const std::int64_t n = x.shape.num_elements();
+void add_zero(std::int64_t n, char* to) {
+  T* const values = reinterpret_cast<T*>(to);
   for (std::int64_t i = 0; i < n; ++i) values[i] += T{0};
 }
 /// Sums begin with 0, so those of zeros are 0, whatever the signs. The loops begin with an element.
 void begin_with_zero(ReduceOp op, const View& out) {
   if (op != ReduceOp::sum) return;
-  if (out.dtype == DType::f32) add_zero<float>(out);
-  if (out.dtype == DType::f64) add_zero<double>(out);
+  const std::int64_t n = out.shape.num_elements();
+  switch (out.dtype) {
+    case DType::f32: return add_zero<float>(n, out.data);
+    case DType::f64: return add_zero<double>(n, out.data);
+    case DType::c64: return add_zero<float>(2 * n, out.data);  // to both parts
+    case DType::c128: return add_zero<double>(2 * n, out.data);
+    default: return;  // integers have one 0
+  }
 }
 
 }  // namespace
-
-View as_parts(const View& z) {
-  const DType part = z.dtype == DType::c64 ? DType::f32 : DType::f64;
-  View parts{z.data, part, z.shape, z.strides};
-  parts.shape.push_back(2);
-  parts.strides.push_back(static_cast<std::int64_t>(size_of(part)));
-  return parts;
-}
 
 void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out) {
   TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
                 "a reduction keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
   if (in.shape.num_elements() == 0) return write_identity(op, out);
-  if (op == ReduceOp::sum && is_complex(in.dtype)) {
-    return run_reduce(op, as_parts(in), axes, as_parts(out));
-  }
   if (detail::is_small_float(in.dtype)) {
     const Temporary wide(in.shape, DType::f32), result(out.shape, DType::f32);
     run_convert(in, wide.view());

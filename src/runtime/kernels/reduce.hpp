@@ -34,9 +34,6 @@ TELAMON_API void run_cumulative(ReduceOp op, const View& in, int axis, Direction
 TELAMON_API bool has_cumulative(DType dtype);
 TELAMON_API void run_dense_cumulative(void* const* buffers, const std::int64_t* numbers) noexcept;
 
-/// An array of complex numbers as one of floats, with a last dimension of 2.
-View as_parts(const View& z);
-
 }  // namespace kernels
 }  // namespace v1
 }  // namespace telamon

@@ -20,6 +20,15 @@ struct VectorOf {
   typedef T Type __attribute__((vector_size(simd::kBytes)));  // gcc ignores it on an alias
   static constexpr std::int64_t kLanes = simd::kBytes / sizeof(T);
 };
+/// Complex numbers as they lie, real and imaginary parts in turn: for sums, which are those of the parts.
+template <> struct VectorOf<Complex64> {
+  using Type = VectorOf<float>::Type;
+  static constexpr std::int64_t kLanes = simd::kBytes / sizeof(Complex64);
+};
+template <> struct VectorOf<Complex128> {
+  using Type = VectorOf<double>::Type;
+  static constexpr std::int64_t kLanes = simd::kBytes / sizeof(Complex128);
+};
 
 // The operations on registers. Sums and products of integers are taken on unsigned types.
 TELAMON_INLINE auto combine(Add, auto a, auto b) { return a + b; }
@@ -67,7 +76,7 @@ T reduce_block(const T* x, std::int64_t n) {
   }
   for (; i + kLanes <= n; i += kLanes) sums[0] = combine(F{}, sums[0], load(i));
   T lanes[kLanes];
-  __builtin_memcpy(lanes, &sums[0], sizeof lanes);
+  __builtin_memcpy(static_cast<void*>(lanes), &sums[0], sizeof lanes);
   for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::int64_t j = 0; j < half; ++j) lanes[j] = F::apply(lanes[j], lanes[j + half]);
   }
@@ -83,27 +92,28 @@ T reduce_range(const T* x, std::int64_t n) {
   return F::apply(reduce_range<F, T>(x, half), reduce_range<F, T>(x + half, n - half));
 }
 
-/// Complex numbers, whose parts a register would have to take apart: four results side by side.
-template <class F, class T>
-T reduce_complex(const T* x, std::int64_t n) {
+/// Products of complex numbers, whose parts a register would have to take apart: four results side by side.
+template <class T>
+T multiply_complex(const T* x, std::int64_t n) {
   constexpr int kParts = 4;
   T parts[kParts];
   const int count = n < kParts ? static_cast<int>(n) : kParts;
   for (int j = 0; j < count; ++j) parts[j] = x[j];
   std::int64_t i = count;
   for (; i + kParts <= n; i += kParts) {
-    for (int j = 0; j < kParts; ++j) parts[j] = F::apply(parts[j], x[i + j]);
+    for (int j = 0; j < kParts; ++j) parts[j] = Mul::apply(parts[j], x[i + j]);
   }
-  for (int j = 0; i < n; ++i, ++j) parts[j] = F::apply(parts[j], x[i]);
-  for (int j = 1; j < count; ++j) parts[0] = F::apply(parts[0], parts[j]);
+  for (int j = 0; i < n; ++i, ++j) parts[j] = Mul::apply(parts[j], x[i]);
+  for (int j = 1; j < count; ++j) parts[0] = Mul::apply(parts[0], parts[j]);
   return parts[0];
 }
 
 template <class F, class T>
 void reduce_run(std::int64_t n, const char* in, char* out) {
   const T* x = reinterpret_cast<const T*>(in);
-  if constexpr (kIsComplex<T>) *reinterpret_cast<T*>(out) = reduce_complex<F, T>(x, n);
-  else *reinterpret_cast<T*>(out) = reduce_range<F, T>(x, n);
+  T& result = *reinterpret_cast<T*>(out);
+  if constexpr (kIsComplex<T> && std::is_same_v<F, Mul>) result = multiply_complex(x, n);
+  else result = reduce_range<F, T>(x, n);
 }
 
 template <class V, class T>
@@ -396,6 +406,10 @@ struct ReduceTable {
     put_fold<Xor, U, T>(ReduceOp::xor_);
     ordered<T>();
   }
+  template <class T> constexpr void complex_number() {
+    put<Add, T>(ReduceOp::sum);
+    put<Mul, T>(ReduceOp::prod);
+  }
   constexpr void boolean() {
     using U = std::uint8_t;
     put<Or, U>(ReduceOp::sum, DType::bool_);
@@ -416,8 +430,8 @@ struct ReduceTable {
     integer<std::uint64_t>();
     number<float>();
     number<double>();
-    put<Mul, Complex64>(ReduceOp::prod);  // sums are those of the parts
-    put<Mul, Complex128>(ReduceOp::prod);
+    complex_number<Complex64>();
+    complex_number<Complex128>();
     boolean();
   }
 };

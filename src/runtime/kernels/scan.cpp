@@ -143,9 +143,6 @@ void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, 
   TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
                 "a scan keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
-  if (op == ReduceOp::sum && is_complex(in.dtype)) {
-    return run_cumulative(op, as_parts(in), axis, direction, as_parts(out));
-  }
   with_dense(in, [&](const View& dense) {
     if (dense.dtype == out.dtype) return scan_dense(op, dense, axis, direction, out);
     const Temporary wide(out.shape, dense.dtype);
