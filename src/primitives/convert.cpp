@@ -1,6 +1,7 @@
 // Conversions between dtypes: by value and by bits.
 #include <algorithm>
 
+#include "core/result_place.hpp"
 #include "interpreters/interpreters.hpp"
 #include "primitives/elementwise.hpp"
 #include "primitives/rules.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 Array convert_impl(const Array& x, const Aval& out) {
   if (x.dtype() == out.dtype) return x.weak_type() == out.weak_type ? x : detail::with_aval(x, out);
-  Array result = detail::make_uninitialized(out);
+  Array result = detail::make_result(out);
   kernels::run_convert(view_of(x), view_of(result));
   return result;
 }

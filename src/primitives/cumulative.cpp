@@ -1,5 +1,6 @@
 // Cumulative sum, product, maximum and minimum along an axis: result i combines the elements 0..i (with
 // `reverse`: i..n-1).
+#include "core/result_place.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 #include "runtime/kernels/reduce.hpp"
@@ -28,7 +29,7 @@ AbstractResult result_aval(const CumulativeParams& p, std::span<const Aval> aval
 
 template <Scan kScan>
 Arrays evaluate(const CumulativeParams& p, std::span<const Array> x) {
-  Array out = make_uninitialized(result_aval<kScan>(p, avals_of(x)).avals[0]);
+  Array out = make_result(result_aval<kScan>(p, avals_of(x)).avals[0]);
   const auto direction = p.reverse ? kernels::Direction::reverse : kernels::Direction::forward;
   kernels::run_cumulative(kScan, view_of(x[0]), static_cast<int>(p.axis), direction, view_of(out));
   return {out};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/result_place.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 #include "runtime/kernels/gemm.hpp"
@@ -88,7 +89,7 @@ Arrays evaluate(const DotGeneralParams& p, std::span<const Array> x) {
                                    lhs_free, d.lhs_contracting);
   const Matrices rhs = as_matrices(lax::convert_element_type(x[1], aval.dtype), d.rhs_batch,
                                    d.rhs_contracting, rhs_free);
-  Array out = make_uninitialized(aval);
+  Array out = make_result(aval);
   const Shape shape{lhs.view.shape[0], lhs.view.shape[1], rhs.view.shape[2]};
   kernels::run_matmul(lhs.view, rhs.view,
                       kernels::contiguous_view(view_of(out).data, aval.dtype, shape));

@@ -1,5 +1,6 @@
 // Views of strided memory, copies of them, and indices.
 #include "primitives/eager.hpp"
+#include "core/result_place.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +23,7 @@ View without_axis(View view, std::size_t axis) {
 }
 
 Array copy_to_dense(const Aval& aval, const View& from) {
-  Array out = make_uninitialized(aval);
+  Array out = make_result(aval);
   kernels::run_copy(from, view_of(out));
   return out;
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/check.hpp"
+#include "core/result_place.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -17,7 +18,7 @@ kernels::View view_of(const Array& x) {
 Array run_kernel(Op op, DType dtype, const Aval& out, std::span<const Array> x,
                  const void* params) {
   TELAMON_CHECK(x.size() <= kernels::kMaxOperands, "an eager kernel has at most three operands");
-  Array result = detail::make_uninitialized(out);
+  Array result = detail::make_result(out);
   std::array<kernels::View, kernels::kMaxOperands> in;
   for (std::size_t i = 0; i < x.size(); ++i) in[i] = view_of(x[i]);
   kernels::run_elementwise(op, dtype, {in.data(), x.size()}, view_of(result), params);

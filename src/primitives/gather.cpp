@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/result_place.hpp"
 #include "primitives/window_indexing.hpp"
 
 namespace telamon {
@@ -29,7 +30,7 @@ Array fill_scalar(const GatherParams& p, DType dtype) {
 
 Arrays evaluate(const GatherParams& p, std::span<const Array> x) {
   const Aval aval = result_aval(p, avals_of(x));
-  Array out = make_uninitialized(aval);
+  Array out = make_result(aval);
   if (aval.size() == 0) return {out};
   const Array fill = fill_scalar(p, aval.dtype);
   const View operand = view_of(x[0]), indices = view_of(x[1]), slices = view_of(out);

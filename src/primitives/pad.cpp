@@ -1,6 +1,7 @@
 // pad: (low, high, interior) per dimension; low and high may be negative (they crop), interior
 // elements go between neighbours. Operands: x, scalar value.
 #include "core/indices.hpp"
+#include "core/result_place.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 
@@ -67,7 +68,7 @@ Aval result_aval(const PadParams& p, std::span<const Aval> avals) {
 /// 0 <= low + i (interior + 1) < size.
 Arrays evaluate(const PadParams& p, std::span<const Array> x) {
   const Aval out_aval = result_aval(p, avals_of(x));
-  Array out = make_uninitialized(out_aval);
+  Array out = make_result(out_aval);
   View source = view_of(x[0]), target = view_of(out);
   kernels::run_fill(view_of(x[1]).data, target);
   for (std::size_t i = 0; i < p.padding_config.size(); ++i) {

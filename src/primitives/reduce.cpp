@@ -2,6 +2,7 @@
 // gives the identity: 0, 1, the lowest or the highest value, all bits set, 0, 0.
 #include <limits>
 
+#include "core/result_place.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 #include "runtime/kernels/reduce.hpp"
@@ -33,7 +34,7 @@ template <Fold kFold>
 auto reduce_impl(const char* name, Accepts accepts, const char* accepted) {
   return [aval = reduced_aval(name, accepts, accepted)](const AxesParams& p,
                                                         std::span<const Array> x) {
-    Array out = make_uninitialized(aval(p, avals_of(x)).avals[0]);
+    Array out = make_result(aval(p, avals_of(x)).avals[0]);
     kernels::run_reduce(kFold, view_of(x[0]), p.axes, view_of(out));
     return Arrays{out};
   };

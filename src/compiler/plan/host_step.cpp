@@ -11,6 +11,7 @@
 #include "compiler/plan/plan.hpp"
 #include "core/concrete.hpp"
 #include "core/integers.hpp"
+#include "core/result_place.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/thread_pool.hpp"
@@ -114,6 +115,10 @@ HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
       const Aval& aval = signature.in[i];
       operands.push_back(lends ? lent.emplace_back(aval.strong(), addresses[i]).array()
                                : Array::from_data(addresses[i], aval.dtype, aval.shape));
+    }
+    if (lends && out.size() == 1) {
+      detail::ResultPlace place(signature.out[0], out[0]);
+      return place.receive(primitive->rules().impl(params, operands).at(0));
     }
     const Arrays results = primitive->rules().impl(params, operands);
     for (std::size_t i = 0; i < out.size(); ++i) detail::copy_elements(results.at(i), out[i]);
