@@ -196,6 +196,13 @@ TYPED_TEST(Copy, ReversesStepsAndBroadcasts) {
   check(0, {50, 20, 30}, {0, 30, 1});
   check(0, {20, 4, 30}, {30, 0, 1});
   check(0, {600, 40}, {1, 0});
+  for (const std::int64_t n : {2, 3, 8, 9}) {  // short rows
+    check(0, {300, n}, {1, 0});
+    check(0, {300, n}, {0, 1});
+    check(n - 1, {600 / n, n}, {n, -1});
+    check(0, {150 / n, 2, n}, {4 * n, n, 1});
+    check(0, {600 / (n + 1), n}, {n + 1, 1});
+  }
   check(5, {}, {});
   check(0, {0, 3}, {3, 1});
 }

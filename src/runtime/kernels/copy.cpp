@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = 256 << 10;
 constexpr std::int64_t kTile = 32;
+constexpr std::int64_t kShortRow = 8;  // elements: to copy them costs less than to begin with a row
+constexpr std::int64_t kRowsAtOnce = 128;
 
 struct Dim {
   std::int64_t size, in_stride, out_stride;
@@ -83,6 +85,17 @@ void copy_tiled(const Dim& rows, const Dim& columns, int size, const char* from,
   }
 }
 
+/// Rows of few elements: column by column, of as many rows as stay in the nearest cache meanwhile.
+void copy_short_rows(const Dim& rows, const Dim& columns, int size, const char* from, char* to) {
+  for (std::int64_t i = 0; i < rows.size; i += kRowsAtOnce) {
+    const std::int64_t height = std::min(kRowsAtOnce, rows.size - i);
+    for (std::int64_t j = 0; j < columns.size; ++j) {
+      copy_run(height, size, from + i * rows.in_stride + j * columns.in_stride, rows.in_stride,
+               to + i * rows.out_stride + j * columns.out_stride, rows.out_stride);
+    }
+  }
+}
+
 /// The dimension that is innermost in the operand, other than the last; -1 if there is none worth
 /// tiling with.
 int transposed_with_last(const Dim* dims, int rank, int size) {
@@ -105,6 +118,8 @@ void copy_dims(const Dim* dims, int rank, int size, const char* from, char* to) 
   if (rank == 2 && transposed_with_last(dims, 2, size) == 0) {
     return copy_tiled(dims[0], dims[1], size, from, to);
   }
+  if (rank == 2 && dims[1].size <= kShortRow)
+    return copy_short_rows(dims[0], dims[1], size, from, to);
   for (std::int64_t i = 0; i < dims[0].size; ++i) {
     copy_dims(dims + 1, rank - 1, size, from + i * dims[0].in_stride, to + i * dims[0].out_stride);
   }

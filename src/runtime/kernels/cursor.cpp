@@ -22,6 +22,13 @@ constexpr std::int64_t kChunkCost = 400'000;  // tenths of ns: 40 us, what a col
 template <class T>
 void copy_elements(std::int64_t n, const char* from, std::int64_t from_stride, char* to,
                    std::int64_t to_stride) {
+  if (from_stride == 0 && to_stride == sizeof(T)) {  // one element, repeated
+    T x;
+    std::memcpy(&x, from, sizeof x);
+    for (std::int64_t i = 0; i < n; ++i)
+      std::memcpy(to + i * static_cast<std::int64_t>(sizeof x), &x, sizeof x);
+    return;
+  }
   for (std::int64_t i = 0; i < n; ++i) {
     T x;
     std::memcpy(&x, from + i * from_stride, sizeof x);
