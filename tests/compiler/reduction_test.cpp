@@ -344,6 +344,46 @@ TEST(CompiledReduction, LeavesOutWhatLanesBeyondARowCompute) {
   }
 }
 
+// Rows of what lies in memory by columns are folded in squares, whatever is left over of them, by any number of threads.
+TEST(CompiledReduction, RowsOfTransposesBesideOthersAreTurnedInRegisters) {
+  const auto folds = [](const Shape& order, const Shape& axes) -> Program {
+    return [order, axes](std::span<const Array> x) {
+      const Array product = lax::mul(lax::transpose(x[0], order), x[1]);
+      return Arrays{lax::reduce_sum(product, axes), lax::reduce_max(product, axes),
+                    lax::neg(lax::reduce_min(product, axes))};
+    };
+  };
+  const Program place = [](std::span<const Array> x) {
+    return Arrays{lax::argmax(lax::add(lax::transpose(x[0], {1, 0}), x[1]), 1, DType::i32)};
+  };
+  const auto both = [](const Shape& shape, const Shape& order, DType dtype) {
+    Shape turned;
+    for (const std::int64_t d : order) turned.push_back(shape[static_cast<std::size_t>(d)]);
+    return Arrays{uniform(shape, dtype, 0, 100), uniform(turned, dtype, 0, 100)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::i16}) {
+    for (const Shape& shape :
+         {Shape{70, 45}, Shape{1600, 96}, Shape{3, 50'000}, Shape{50'000, 3}, Shape{1003, 301}}) {
+      const Arrays x = both(shape, {1, 0}, dtype);
+      expect_same_for_any_number_of_threads(check(folds({1, 0}, {1}), x, -1, 1e4), x);
+      check(place, x);
+    }
+    for (const Shape& order : {Shape{0, 2, 1}, Shape{2, 0, 1}, Shape{2, 1, 0}}) {
+      const Arrays x = both({65, 80, 37}, order, dtype);
+      expect_same_for_any_number_of_threads(check(folds(order, {2}), x, -1, 1e4), x);
+    }
+    const Arrays x = both({50, 60, 70}, {2, 1, 0}, dtype);
+    check(folds({2, 1, 0}, {1, 2}), x, -1, 1e4);
+    const Arrays few = both({60'001, 21}, {1, 0}, dtype);  // in parts
+    expect_same_for_any_number_of_threads(check(folds({1, 0}, {1}), few, -1, 1e5), few);
+  }
+  const Arrays x = both({520, 480}, {1, 0}, DType::f32);
+  const auto ir = [&](const CompileOptions& options) {
+    return compile(stage(folds({1, 0}, {1}), x), options)->text("ir");
+  };
+  EXPECT_NE(ir({}), ir({.disabled = {"transpose_tiles"}}));
+}
+
 // What else is done in the same pass may change the order of a sum, but the threads that share it do not.
 TEST(CompiledReduction, SumsFusedWithOtherWorkAreTheSameForAnyNumberOfThreads) {
   const auto sums = [](std::span<const Array> x) {

@@ -67,8 +67,18 @@ Cuts cuts_of_loop(const Plan& plan, const Scope& scope, const Kernel& k) {
   return {rows, short_rows && is_matrix ? kBlock : 1};
 }
 
+/// Whether rows are folded in squares whose rows are those of the first dimension that is kept (emit_reduction_turned.cpp).
+bool turns_first_kept(const Scope& scope, const Kernel& k) {
+  std::size_t first = 0;
+  while (first < k.shape.size() &&
+         (k.shape[first] == 1 || k.axes.contains(static_cast<std::int64_t>(first))))
+    ++first;
+  return std::any_of(k.members.begin(), k.members.end(),
+                     [&](int e) { return contiguous_dim(scope, k, eqn_of(scope, e)) == first; });
+}
+
 // As the emitter goes: over what is kept first, or else over columns of results.
-Cuts cuts_of_reduction(const Kernel& k, std::int64_t cost) {
+Cuts cuts_of_reduction(const Scope& scope, const Kernel& k, std::int64_t cost) {
   const std::vector<FoldDim> dims = merged_dims(k);
   const auto kept = [](const FoldDim& d) { return !d.folded; };
   const auto first = std::find_if(dims.begin(), dims.end(), kept);
@@ -80,6 +90,7 @@ Cuts cuts_of_reduction(const Kernel& k, std::int64_t cost) {
     const bool narrow = extent < 4 * kColumns && work / (2 * kLeastPart) < extent;
     return {extent, narrow ? kBlock : kColumns};
   }
+  if (!along_results && turns_first_kept(scope, k)) return {extent, kTransposeTile};
   // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp):
   // chunks are of rows if there is nothing around these.
   const bool short_rows =
@@ -100,8 +111,8 @@ Chunking chunks_of_nest(const Plan& plan, const Scope& scope, const Kernel& k) {
   const std::int64_t size = k.shape.num_elements();
   if (k.kind == Kernel::Kind::loop && size <= 1) return {1, 0};
   const std::int64_t cost = cost_of(scope, k);
-  Cuts cuts =
-      k.kind == Kernel::Kind::loop ? cuts_of_loop(plan, scope, k) : cuts_of_reduction(k, cost);
+  Cuts cuts = k.kind == Kernel::Kind::loop ? cuts_of_loop(plan, scope, k)
+                                           : cuts_of_reduction(scope, k, cost);
   // Of kernels that are cut, whole trips of their loops: each reads all of the code.
   if (k.segments && cuts.extent >= 2 * k.segments->lanes * k.segments->vectors)
     cuts.unit = std::max(cuts.unit, k.segments->lanes * k.segments->vectors);

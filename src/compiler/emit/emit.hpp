@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -79,6 +80,11 @@ void loop_nest(CodeGen& gen, const LoopBounds& bounds,
 /// Where the last whole step from `begin` on ends that goes no further than `end`.
 Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t step);
 
+/// f(i, rows) for tiles of `lanes` rows of all `size` from the first one on, for the rows that are left at the very end, and
+/// with 0 for those, one by one, that are left at another end.
+void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::int64_t size,
+                   int lanes, const std::function<void(Scalar i, int rows)>& f);
+
 // ---- seams (emit_seams.cpp)
 /// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
 /// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the equations
@@ -99,6 +105,12 @@ void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams,
 void compute_in_order(const KernelContext& k, Generator& value_at, const Point& at);
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
+/// Members of a kernel that transposes in registers, at most: all of them are emitted for each row of a tile.
+constexpr std::size_t kMostTransposed = 8;
+/// The dimension of a kernel along which the operand of a transpose is contiguous.
+std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kernel, const Eqn& eqn);
+/// Where an element of the result of a transpose comes from.
+Point before_transpose(const KernelContext& k, const Eqn& eqn, const Index& to);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
 /// of registers can; false, and nothing is emitted, otherwise. `around` calls what it is given to emit them, once or
 /// more, and says whether results may go around the caches.

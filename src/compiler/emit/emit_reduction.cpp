@@ -102,6 +102,7 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
                             : along_rows()           ? 1
                                                      : tile_rows();
   seams_ = find_seams(k, dims_.back().size, kMostOfParts / static_cast<std::size_t>(rows));
+  find_turned();
 }
 
 void ReductionEmitter::run() {
@@ -110,14 +111,8 @@ void ReductionEmitter::run() {
   if (!kernel_.partials.empty()) return parts();
   LoopBounds bounds = outer_bounds();
   if (!bounds.empty()) bounds[0] = {k_.begin, k_.end};
-  const std::vector<std::size_t> outer = outer_dims();
-  const bool blocks = k_.plan.emit.row_blocks && along_rows() && short_rows(outer);
-  if (blocks) bounds.pop_back();
-  for_each_outer(bounds, [&] {
-    if (blocks) row_blocks(outer.back(), bounds.empty());
-    else if (along_rows()) row();
-    else columns(outer.empty());
-  });
+  if (along_rows()) return for_each_row(bounds);
+  for_each_outer(bounds, [&] { columns(bounds.empty()); });
 }
 
 // Folds the parts' results.
@@ -158,10 +153,14 @@ LoopBounds ReductionEmitter::outer_bounds() {
 }
 
 void ReductionEmitter::for_each_outer(const LoopBounds& bounds, const std::function<void()>& body) {
-  const std::vector<std::size_t> outer = outer_dims();
+  for_each(outer_dims(), bounds, body);
+}
+
+void ReductionEmitter::for_each(const std::vector<std::size_t>& dims, const LoopBounds& bounds,
+                                const std::function<void()>& body) {
   loop_nest(gen_, bounds, [&](const Index& index) {
     index_.assign(dims_.size(), gen_.index(0));
-    for (std::size_t i = 0; i < index.size(); ++i) index_[outer[i]] = index[i];
+    for (std::size_t i = 0; i < index.size(); ++i) index_[dims[i]] = index[i];
     body();
   });
 }
@@ -177,10 +176,8 @@ void ReductionEmitter::parts() {
     const std::int64_t limit = inner ? whole_blocks() : size;
     from_ = gen_.mul(part, gen_.index(split_->length));
     to_ = gen_.min(gen_.add(from_, gen_.index(split_->length)), gen_.index(limit));
-    for_each_outer(outer_bounds(), [&] {
-      if (along_rows()) row();
-      else columns(false);
-    });
+    if (along_rows()) for_each_row(outer_bounds());
+    else for_each_outer(outer_bounds(), [&] { columns(false); });
   });
   part_ = {};
 }

@@ -58,6 +58,11 @@ class ReductionEmitter {
   std::vector<std::size_t> outer_dims() const;
   LoopBounds outer_bounds();
   void for_each_outer(const LoopBounds& bounds, const std::function<void()>& body);
+  // Loops over some dimensions, with 0 for the others.
+  void for_each(const std::vector<std::size_t>& dims, const LoopBounds& bounds,
+                const std::function<void()>& body);
+  // Rows along which lanes run, one by one or several together: those that these bounds leave.
+  void for_each_row(const LoopBounds& bounds);
   bool is_split(std::size_t d) const { return part_.has_value() && split_->dim == d; }
   Scalar lower(std::size_t d) { return is_split(d) ? from_ : gen_.index(0); }
   Scalar upper(std::size_t d) { return is_split(d) ? to_ : gen_.index(dims_[d].size); }
@@ -147,6 +152,17 @@ class ReductionEmitter {
   Scalars seamed_lanes(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc);
   // Trips become places in the row.
   Scalars place_lanes(Scalars acc, int copies);
+
+  // ---- rows of what lies in memory by columns (emit_reduction_turned.cpp)
+  // Finds the transposes that squares of elements in registers can do: along this dimension, which is kept, their operands
+  // are contiguous.
+  void find_turned();
+  // As many rows as there are lanes at a time, square by square.
+  void turned_rows(Scalar begin, Scalar end);
+  Scalars fold_squares(Scalar first, int rows);
+  void add_square(Scalars& acc, Scalar first, int rows, Scalar base, int columns);
+  std::vector<int> turned_;
+  std::size_t turned_dim_ = 0;
 
   // ---- lanes along the results (emit_reduction_columns.cpp)
   void columns(bool chunked);

@@ -1,4 +1,5 @@
 // Folds along the last dimension: lanes run along the rows, or over as many rows as there are lanes.
+#include <algorithm>
 #include <limits>
 
 #include "compiler/emit/emit_reduction.hpp"
@@ -22,6 +23,24 @@ bool has_maximum_of_bits(DType type) {
 }
 
 }  // namespace
+
+void ReductionEmitter::for_each_row(const LoopBounds& bounds) {
+  std::vector<std::size_t> outer = outer_dims();
+  LoopBounds around = bounds;
+  if (!turned_.empty()) {
+    const auto at = std::find(outer.begin(), outer.end(), turned_dim_) - outer.begin();
+    const auto [begin, end] = bounds[static_cast<std::size_t>(at)];
+    outer.erase(outer.begin() + at);
+    around.erase(around.begin() + at);
+    return for_each(outer, around, [&] { turned_rows(begin, end); });
+  }
+  const bool blocks = k_.plan.emit.row_blocks && !part_ && short_rows(outer);
+  if (blocks) around.pop_back();
+  for_each(outer, around, [&] {
+    if (blocks) row_blocks(outer.back(), around.empty());
+    else row();
+  });
+}
 
 // Rows of a few vectors: folding the lanes of each would cost more than the sums.
 bool ReductionEmitter::short_rows(const std::vector<std::size_t>& outer) const {
@@ -191,6 +210,7 @@ Scalars ReductionEmitter::row_rest() {
 }
 
 int ReductionEmitter::copies() const {
+  if (!turned_.empty()) return 1;  // they have as many rows
   // What is done to an extreme and its place takes twice as long before the next can begin.
   const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
   if (!k_.plan.emit.accumulators || dims_.back().size < most * lanes_) return 1;

@@ -27,12 +27,11 @@ class TransposeEmitter {
         inner_(inner),
         lanes_(lanes),
         by_lines_(large) {
-    constexpr std::size_t kMaxMembers = 8;  // all of them are emitted for each row of a tile
     if (!k.plan.emit.transpose_tiles || lanes < 2 || shape_[inner] < lanes / 2 ||
-        k.kernel().members.size() > kMaxMembers)
+        k.kernel().members.size() > kMostTransposed)
       return;
     for (const int e : k.kernel().members) {
-      const std::optional<std::size_t> d = contiguous_dim(k.eqn(e));
+      const std::optional<std::size_t> d = contiguous_dim(k.scope, k.kernel(), k.eqn(e));
       if (!d || *d == inner || (!transposes_.empty() && *d != dim_)) continue;
       short_rows_ = (transposes_.empty() || short_rows_) && reads_short_rows(k.eqn(e), *d);
       dim_ = *d;
@@ -51,20 +50,6 @@ class TransposeEmitter {
   }
 
  private:
-  // The dimension of the result along which the operand of a transpose is contiguous.
-  std::optional<std::size_t> contiguous_dim(const Eqn& eqn) const {
-    if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var()) return {};
-    const Aval& x = k_.scope.jaxpr.aval(eqn.inputs[0]);
-    if (k_.scope.jaxpr.aval(eqn.outputs[0]).shape != shape_) return {};
-    std::size_t last = x.shape.size() - 1;
-    while (last > 0 && x.shape[last] == 1) --last;
-    const Shape& order = eqn.params.as<TransposeParams>().permutation;
-    for (std::size_t d = 0; d < order.size(); ++d) {
-      if (order[d] == static_cast<std::int64_t>(last)) return d;
-    }
-    return {};
-  }
-
   // Whether the operand lies in memory as short rows one after the other, which are the columns of a tile: all of them
   // are read together, without a square of as many vectors as there are lanes.
   bool reads_short_rows(const Eqn& eqn, std::size_t d) const {
@@ -117,7 +102,7 @@ class TransposeEmitter {
     };
     if (d != dim_) gen_.loop(outer[d].first, outer[d].second, [&](Scalar i) { next(i, rows); });
     else if (by_lines_) next(outer[d].first, 0);
-    else in_tiles(outer[d], next);
+    else for_each_tile(gen_, outer[d], shape_[dim_], lanes_, next);
   }
 
   // Equations that make what is transposed.
@@ -151,38 +136,13 @@ class TransposeEmitter {
         (reads_beside() ? 4 : 2) * kLine / static_cast<std::int64_t>(size_of(dtype));
     const Scalar size = last_column();
     gen_.loop_carried(first_column(), size, side, {}, [&](Scalar first, const Scalars&) {
-      in_tiles(range, [&](Scalar i, int rows) {
+      for_each_tile(gen_, range, shape_[dim_], lanes_, [&](Scalar i, int rows) {
         Index at = index;
         at[dim_] = i;
         columns(at, rows, first, gen_.min(gen_.add(first, gen_.index(side)), size));
       });
       return Scalars{};
     });
-  }
-
-  // f(i, rows) for tiles from the first row on, for the rows that are left at the very end, and with 0 for those that
-  // are left at another end.
-  template <class F>
-  void in_tiles(const std::pair<Scalar, Scalar>& range, const F& f) {
-    const auto [begin, end] = range;
-    gen_.loop_carried(begin, gen_.add(end, gen_.index(1 - lanes_)), lanes_, {},
-                      [&](Scalar i, const Scalars&) {
-                        f(i, lanes_);
-                        return Scalars{};
-                      });
-    const Scalar done = end_of_whole_steps(gen_, begin, end, lanes_);
-    const int rest = static_cast<int>(shape_[dim_] % lanes_);
-    const Scalar last = gen_.index(shape_[dim_] - rest);
-    if (CodeGen::known_bounds(begin, end)) {
-      if (rest > 0) gen_.region([&] { f(last, rest); });
-      return;
-    }
-    const Scalar at_last = gen_.compare(Compare::eq, done, last);
-    if (rest > 0) {
-      gen_.if_then(gen_.and_(at_last, gen_.compare(Compare::gt, end, last)),
-                   [&] { f(last, rest); });
-    }
-    gen_.loop(gen_.select(at_last, end, done), end, [&](Scalar i) { f(i, 0); });
   }
 
   // Columns [from, to) of `rows` rows from index[dim_] on.
@@ -275,27 +235,19 @@ class TransposeEmitter {
       const Atom& x = k_.eqn(e).inputs[0];
       if (whole) {
         out.push_back(value_at_.columns(
-            x.var(), operand_point(e, at(index, first, gen_.lane_index(base))), rows));
+            x.var(), before_transpose(k_, k_.eqn(e), at(index, first, gen_.lane_index(base))),
+            rows));
         continue;
       }
       Scalars in;
       for (int c = 0; c < columns; ++c) {
         const Index to = at(index, gen_.lane_index(first), gen_.add(base, gen_.index(c)));
-        in.push_back(value_at_(x, operand_point(e, to)));
+        in.push_back(value_at_(x, before_transpose(k_, k_.eqn(e), to)));
       }
       in.resize(static_cast<std::size_t>(lanes_), in[0]);  // columns that nobody stores
       out.push_back(gen_.transpose(std::move(in)));
     }
     return out;
-  }
-
-  // Where an element of the result of a transpose comes from.
-  Point operand_point(int e, const Index& to) const {
-    const Eqn& eqn = k_.eqn(e);
-    const Shape& order = eqn.params.as<TransposeParams>().permutation;
-    Index from(to.size(), gen_.index(0));
-    for (std::size_t d = 0; d < to.size(); ++d) from[static_cast<std::size_t>(order[d])] = to[d];
-    return {k_.scope.jaxpr.aval(eqn.inputs[0]).shape, from, {}};
   }
 
   KernelContext& k_;
@@ -311,6 +263,27 @@ class TransposeEmitter {
 };
 
 }  // namespace
+
+std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kernel,
+                                          const Eqn& eqn) {
+  if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var()) return {};
+  const Aval& x = scope.jaxpr.aval(eqn.inputs[0]);
+  if (scope.jaxpr.aval(eqn.outputs[0]).shape != kernel.shape) return {};
+  std::size_t last = x.shape.size() - 1;
+  while (last > 0 && x.shape[last] == 1) --last;
+  const Shape& order = eqn.params.as<TransposeParams>().permutation;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    if (order[d] == static_cast<std::int64_t>(last)) return d;
+  }
+  return {};
+}
+
+Point before_transpose(const KernelContext& k, const Eqn& eqn, const Index& to) {
+  const Shape& order = eqn.params.as<TransposeParams>().permutation;
+  Index from(to.size(), k.gen.index(0));
+  for (std::size_t d = 0; d < to.size(); ++d) from[static_cast<std::size_t>(order[d])] = to[d];
+  return {k.scope.jaxpr.aval(eqn.inputs[0]).shape, from, {}};
+}
 
 bool emit_transposed(KernelContext& k, std::size_t inner, int lanes, const LoopBounds& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around) {

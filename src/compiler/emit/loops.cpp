@@ -104,6 +104,28 @@ Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t s
   return gen.add(begin, gen.mul(gen.div(gen.sub(end, begin), n), n));
 }
 
+void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::int64_t size,
+                   int lanes, const std::function<void(Scalar i, int rows)>& f) {
+  const auto [begin, end] = range;
+  gen.loop_carried(begin, gen.add(end, gen.index(1 - lanes)), lanes, {},
+                   [&](Scalar i, const Scalars&) {
+                     f(i, lanes);
+                     return Scalars{};
+                   });
+  const Scalar done = end_of_whole_steps(gen, begin, end, lanes);
+  const int rest = static_cast<int>(size % lanes);
+  const Scalar last = gen.index(size - rest);
+  if (CodeGen::known_bounds(begin, end)) {
+    if (rest > 0) gen.region([&] { f(last, rest); });
+    return;
+  }
+  const Scalar at_last = gen.compare(Compare::eq, done, last);
+  if (rest > 0) {
+    gen.if_then(gen.and_(at_last, gen.compare(Compare::gt, end, last)), [&] { f(last, rest); });
+  }
+  gen.loop(gen.select(at_last, end, done), end, [&](Scalar i) { f(i, 0); });
+}
+
 void loop_nest(CodeGen& gen, const LoopBounds& bounds,
                const std::function<void(const Index&)>& body) {
   Index index;
