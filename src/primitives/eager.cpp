@@ -1,10 +1,11 @@
 // Views of strided memory, copies of them, and indices.
 #include "primitives/eager.hpp"
-#include "core/result_place.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
+
+#include "core/result_place.hpp"
 
 namespace telamon {
 inline namespace v1 {

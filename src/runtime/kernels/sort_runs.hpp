@@ -29,11 +29,6 @@ inline constexpr int kSortTileBytes = kSortTileRows * 64;
 /// Sorts several runs; bytes: of a key, 4 or 8. The tile is aligned to 64 bytes.
 using SortRuns = void (*)(int key_bytes, const SortRun* runs, std::int64_t count, void* tile);
 
-/// The stable partition: moves the keys below `pivot` to `low`, which has room for n, and the others to
-/// the front of `keys`. Returns how many are below.
-using SortPartition = std::int64_t (*)(int key_bytes, void* keys, std::int64_t n,
-                                       std::uint64_t pivot, void* low);
-
 /// Of entries: some words differ from that of the first element; some elements do not come back from their
 /// keys as they were.
 inline constexpr unsigned kEntriesDiffer = 1, kEntriesSpecial = 2;
