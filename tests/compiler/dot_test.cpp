@@ -103,6 +103,35 @@ TEST(CompiledDot, ProductsOfShortIntegersAreAddedInPairs) {
   }
 }
 
+// The same along the contraction, where the right operand is transposed for it, and the rest one by one.
+TEST(CompiledDot, FewColumnsOfIntegersAreSumsOverLanes) {
+  const auto numbers = [](const Shape& shape, DType dtype) {
+    const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
+    const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
+    return lax::convert_element_type(some, dtype);
+  };
+  const std::vector<std::pair<DType, DType>> types{
+      {DType::i8, DType::i32},  {DType::u8, DType::u32},  {DType::i16, DType::i32},
+      {DType::u16, DType::u32}, {DType::i32, DType::i32}, {DType::i64, DType::i64},
+      {DType::i8, DType::i8},   {DType::i16, DType::i64}};
+  for (const auto& [dtype, sum] : types) {
+    for (const std::int64_t k :
+         {127, 128, 191, 257, 1024}) {  // rows of 1,024 lie in the same places
+      for (const std::int64_t n : {2, 3, 8, 12, 16, 17}) {
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {1};
+        dn.rhs_contracting = {0};
+        const Program f = [&](std::span<const Array> x) {
+          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
+        };
+        const Compiled e = check(f, {numbers({13, k}, dtype), numbers({k, n}, dtype)});
+        if (n == 2)
+          EXPECT_EQ(e->text("jaxpr").find("transpose") != std::string::npos, k >= 128) << k;
+      }
+    }
+  }
+}
+
 TEST(CompiledDot, EmptyContractionsGiveZeros) {
   check_product(3, 0, 5, DType::f32, false, false);
   check_product(0, 3, 5, DType::f32, false, false);

@@ -347,6 +347,10 @@ const Example kExamples[] = {
      "c:f32[16,20] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
      "rhs_contracting=(1,), lhs_batch=(), rhs_batch=()} ] a b",
      "c", "transpose dot_general"},
+    {"dot_of_few_columns", "a:i8[16,300] b:i8[300,2]",
+     "c:i32[16,2] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+     "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} preferred_element_type=i32 ] a b",
+     "c", "transpose dot_general"},
     {"fold_of_one", "a:f32[8,1]", "b:f32[8] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_and", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_or", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},

@@ -178,6 +178,8 @@ class CodeGen final : public Emitter {
   /// signed. Of so many lanes, if there is an instruction for it.
   Scalar add_pairs(Scalar ad, Scalar be, Scalar c);
   static bool has_pairs(int lanes);
+  /// Vectors of such pairs, next to each other from element `first` on, of i8, u8 or i16.
+  Scalar load_pairs(Pointer from, DType dtype, Scalar first);
 
   // ---- memory ------------------------------------------------------------------------------------
   Pointer pointer(Location location);

@@ -365,6 +365,19 @@ Scalar CodeGen::load_bits(Pointer from, Scalar byte) {
   return Scalar(m.make(v, m.depth()), DType::bool_);
 }
 
+Scalar CodeGen::load_pairs(Pointer from, DType dtype, Scalar first) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  llvm::Type *t = m.memory_type(dtype), *halves = m.vector_type(m.b.getInt16Ty(), 2 * m.lanes);
+  Value* v =
+      m.b.CreateAlignedLoad(m.vector_type(t, 2 * m.lanes),
+                            m.element_address(t, static_cast<Node*>(from.handle), node_of(first)),
+                            llvm::Align(size_of(dtype)));
+  v = dtype == DType::u8 ? m.b.CreateZExt(v, halves) : m.b.CreateSExt(v, halves);
+  v = m.b.CreateBitCast(v, m.vector_type(m.b.getInt32Ty(), m.lanes));
+  return Scalar(m.make(v, m.depth()), DType::i32);
+}
+
 void CodeGen::store_bits(Pointer to, Scalar byte, Scalar conditions) {
   Impl& m = *impl_;
   m.at(m.depth());

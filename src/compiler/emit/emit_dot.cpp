@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <span>
 
 #include "compiler/emit/emit.hpp"
@@ -63,12 +64,20 @@ std::int64_t cost_of_tiles(const ResultTiles& t, std::int64_t k) {
   return detail::saturating_add(cost, cost / 64 * sizes);
 }
 
-// The cheapest tiles for whose sums, a row of b and an element of a there are registers.
-ResultTiles cheapest_tiles(std::int64_t m, std::int64_t vectors, std::int64_t k) {
+// So many rows, this many bytes apart, have room in the first cache side by side, which has eight places for all lines that are
+// so many times 4 KiB apart, and a few of them are for others.
+std::int64_t most_rows_apart(std::int64_t bytes) {
+  constexpr std::int64_t kApart = 4096, kLine = 64, kPlaces = 6;
+  return kPlaces * kApart / std::max(std::gcd(bytes, kApart), kLine);
+}
+
+// The cheapest tiles, of no more rows than that, for whose sums, a row of b and an element of a there are registers.
+ResultTiles cheapest_tiles(std::int64_t m, std::int64_t vectors, std::int64_t k,
+                           std::int64_t most_rows) {
   const std::int64_t registers = runtime::target_vector_registers();
   ResultTiles best{pieces_of(m, 1), pieces_of(vectors, 1)};
   for (std::int64_t wide = 1; wide <= registers / 4; ++wide) {
-    for (std::int64_t high = 1; (high + 1) * wide < registers; ++high) {
+    for (std::int64_t high = 1; (high + 1) * wide < registers && high <= most_rows; ++high) {
       const ResultTiles t{pieces_of(m, high), pieces_of(vectors, wide)};
       if (cost_of_tiles(t, k) < cost_of_tiles(best, k)) best = t;
     }
@@ -322,19 +331,22 @@ class DotEmitter {
     if (!has_epilogue()) ask(c_, out_type_, p_.m * p_.n, p_.m * p_.n);
   }
 
+  // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one.
+  bool has_pairs(int lanes) const {
+    return (sum_type_ == DType::i32 || sum_type_ == DType::u32) && p_.of_shorts &&
+           CodeGen::has_pairs(lanes);
+  }
+
   void columns() {
     // Vectors no wider than need be: those of 4 or 8 columns have no mask.
     const int lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(lanes_),
                                                 std::bit_ceil(static_cast<std::uint64_t>(p_.n))));
     const std::int64_t vectors = detail::ceil_div(p_.n, lanes);
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
-    const ResultTiles tiles = cheapest_tiles(p_.m, vectors, p_.k);
-    // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one.
-    const auto is_short = [](DType d) {
-      return d == DType::i8 || d == DType::u8 || d == DType::i16;
-    };
-    in_pairs_ = (sum_type_ == DType::i32 || sum_type_ == DType::u32) && p_.k > 1 &&
-                is_short(lhs_type_) && is_short(rhs_type_) && CodeGen::has_pairs(lanes);
+    const ResultTiles tiles =
+        cheapest_tiles(p_.m, vectors, p_.k,
+                       most_rows_apart(p_.lhs.row * static_cast<std::int64_t>(size_of(lhs_type_))));
+    in_pairs_ = p_.k > 1 && has_pairs(lanes);
     gen_.set_lanes(lanes, lanes);
     for_pieces(tiles.rows, false, [&](Scalar row, int rows, bool) {
       const Scalars folds = carried_through_pieces(
@@ -394,6 +406,7 @@ class DotEmitter {
   }
   void sums_of(int lanes, Scalar row, int rows, Scalar column, int columns) {
     const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
+    const std::int64_t pairs = has_pairs(lanes) ? p_.k - p_.k % (2 * lanes) : 0;
     const auto numbers = [&](Scalar first, int count) {
       Scalars all;
       for (int i = 0; i < count; ++i) all.push_back(gen_.add(first, gen_.index(i)));
@@ -401,26 +414,39 @@ class DotEmitter {
     };
     const Scalars of_rows = numbers(row, rows), of_columns = numbers(column, columns);
     gen_.set_lanes(lanes, lanes);
-    const auto step = [&](Scalar k, Scalars sums) {
+    const auto step = [&](Scalars sums, const auto& of_b, const auto& of_a, const auto& add) {
       Scalars b;
-      for (const Scalar j : of_columns) b.push_back(rhs(k, j));
+      for (const Scalar j : of_columns) b.push_back(of_b(j));
       auto sum = sums.begin();
       for (const Scalar i : of_rows) {
-        const Scalar a = lhs(i, k);
+        const Scalar a = of_a(i);
         for (const Scalar x : b) {
-          *sum = multiply_add(a, x, *sum);
+          *sum = add(a, x, *sum);
           ++sum;
         }
       }
       return sums;
     };
+    const auto one_each = [&](Scalar k, const Scalars& acc) {
+      return step(
+          acc, [&](Scalar j) { return rhs(k, j); }, [&](Scalar i) { return lhs(i, k); },
+          [&](Scalar a, Scalar b, Scalar c) { return multiply_add(a, b, c); });
+    };
+    const auto two_each = [&](Scalar k, const Scalars& acc) {
+      return step(
+          acc,
+          [&](Scalar j) { return gen_.load_pairs(b_, rhs_type_, product_index(p_.rhs, k, j)); },
+          [&](Scalar i) { return gen_.load_pairs(a_, lhs_type_, product_index(p_.lhs, i, k)); },
+          [&](Scalar a, Scalar b, Scalar c) { return gen_.add_pairs(a, b, c); });
+    };
     Scalars sums(of_rows.size() * of_columns.size(), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    sums = gen_.loop_carried(gen_.index(0), gen_.index(pairs), 2 * lanes, sums, two_each);
     sums = gen_.loop_carried(
-        gen_.index(0), gen_.index(whole), lanes, sums,
-        [&](Scalar base, const Scalars& acc) { return step(gen_.lane_index(base), acc); });
+        gen_.index(pairs), gen_.index(whole), lanes, sums,
+        [&](Scalar base, const Scalars& acc) { return one_each(gen_.lane_index(base), acc); });
     if (rest > 0) {  // masked loads give zeros
       gen_.set_lanes(lanes, static_cast<int>(rest));
-      sums = step(gen_.lane_index(gen_.index(whole)), sums);
+      sums = one_each(gen_.lane_index(gen_.index(whole)), sums);
       gen_.set_lanes(lanes, lanes);
     }
     for (Scalar& s : sums)

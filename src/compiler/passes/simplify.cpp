@@ -155,6 +155,7 @@ std::span<const Rule> rules() {
       {"dot_of_rows", dot_of_rows, {&dot_general_p}},
       {"dot_of_matrices", dot_of_matrices, {&dot_general_p}},
       {"dot_by_columns", dot_by_columns, {&dot_general_p}},
+      {"dot_of_few_columns", dot_of_few_columns, {&dot_general_p}},
       {"fold_of_one",
        fold_of_one,
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_prod_p, &reduce_and_p, &reduce_or_p}},

@@ -157,7 +157,7 @@ RuleFunction concatenation_of_rows, transpose_of_planes, element_of_matrices, sl
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.
 std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr);
 RuleFunction element_of_transposes, reduction_of_transpose, dot_of_single_terms, dot_of_transpose,
-    dot_of_broadcasts, dot_by_columns, dot_of_rows, transpose_of_dot;
+    dot_of_broadcasts, dot_by_columns, dot_of_few_columns, dot_of_rows, transpose_of_dot;
 // simplify_slices.cpp
 /// For each variable, whether all who read it want a few small parts of it, by slices or by what can as well be
 /// computed of slices.

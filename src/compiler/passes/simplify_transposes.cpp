@@ -234,11 +234,13 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     inputs[side] = inner->inputs[0];
     const auto product = matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params);
     if (!product) continue;
-    // What dot_by_columns has made, or would make again.
-    if (side == 1 && wants_transpose(*product, out.dtype)) {
+    // What dot_by_columns and dot_of_few_columns have made, or would make again.
+    const bool to_rows = wants_transpose(*product, out.dtype),
+               to_columns = wants_columns(*product, out.dtype);
+    if (side == 1 && (to_rows || to_columns)) {
       const auto now =
           matrix_product(s.aval(e.inputs[0]), s.aval(e.inputs[1]), e.params.as<DotGeneralParams>());
-      if (now && now->rhs.column == 1) continue;
+      if (now && (to_rows ? now->rhs.column : now->rhs.row) == 1) continue;
     }
     return s.make(dot_general_p, params, std::move(inputs), out);
   }
@@ -328,7 +330,9 @@ std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& o
   for (const std::size_t side : {0, 1}) {
     const auto& params = e.params.as<DotGeneralParams>();
     const Shape permutation = wanted_order(s.aval(e.inputs[side]), side, params);
-    if (permutation.empty()) continue;
+    const auto product = matrix_product(s.aval(e.inputs[0]), s.aval(e.inputs[1]), params);
+    if (permutation.empty() || (side == 1 && product && has_few_columns(*product, out.dtype)))
+      continue;
     const auto in_order = made_in_order(s, e.inputs[side], permutation);
     if (!in_order) continue;
     Atoms inputs = e.inputs;
@@ -336,6 +340,14 @@ std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& o
     return s.make(dot_general_p, with_order(params, side, permutation), std::move(inputs), out);
   }
   return std::nullopt;
+}
+static Atom with_right_transposed(Simplifier& s, const Eqn& e, const Aval& out,
+                                  const Shape& order) {
+  const Aval& rhs = s.aval(e.inputs[1]);
+  const Atom transposed = s.make(transpose_p, TransposeParams{order}, {e.inputs[1]},
+                                 rhs.with_shape(permuted(order, rhs.shape)));
+  return s.make(dot_general_p, with_order(e.params.as<DotGeneralParams>(), 1, order),
+                {e.inputs[0], transposed}, out);
 }
 // The right operand of a small product that lies by columns is transposed once, rather than each result summed over
 // lanes. (dot_of_transpose leaves it so.)
@@ -345,10 +357,17 @@ std::optional<Atom> dot_by_columns(Simplifier& s, const Eqn& e, const Aval& out)
   const auto product = matrix_product(s.aval(e.inputs[0]), rhs, params);
   if (!product || !wants_transpose(*product, out.dtype)) return std::nullopt;
   const Shape order = wanted_order(rhs, 1, params);
-  if (order.empty()) return std::nullopt;
-  const Atom transposed = s.make(transpose_p, TransposeParams{order}, {e.inputs[1]},
-                                 rhs.with_shape(permuted(order, rhs.shape)));
-  return s.make(dot_general_p, with_order(params, 1, order), {e.inputs[0], transposed}, out);
+  return order.empty() ? std::nullopt : std::optional(with_right_transposed(s, e, out, order));
+}
+// The other way round where columns are few.
+std::optional<Atom> dot_of_few_columns(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto& params = e.params.as<DotGeneralParams>();
+  const DotDimensionNumbers& dn = params.dimension_numbers;
+  const Aval& rhs = s.aval(e.inputs[1]);
+  const auto product = matrix_product(s.aval(e.inputs[0]), rhs, params);
+  if (!product || !wants_columns(*product, out.dtype)) return std::nullopt;
+  return with_right_transposed(s, e, out,
+                               grouped_order(rhs.ndim(), dn.rhs_batch, dn.rhs_contracting));
 }
 // Short rows come first: a small matrix times many points, as vmap writes it, is the transpose of the points times that,
 // where the transposition goes away.

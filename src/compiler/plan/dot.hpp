@@ -18,7 +18,8 @@ struct MatrixProduct {
   struct Strides {
     std::int64_t batch = 0, row = 0, column = 0;
   };
-  Strides lhs, rhs;  ///< rows and columns of lhs are m and k, of rhs k and n
+  Strides lhs, rhs;        ///< rows and columns of lhs are m and k, of rhs k and n
+  bool of_shorts = false;  ///< of whole numbers of at most 16 bits with their sign
   /// Multiplications: of shapes that are only compiled for, they may be any number.
   std::int64_t work_of_one() const {
     return detail::saturating_mul(detail::saturating_mul(m, n), k);
@@ -38,6 +39,11 @@ DotLanes dot_lanes(const MatrixProduct& p);
 /// Whether our own loops are faster when the right operand is transposed before: it lies by columns, as the left one by
 /// rows, so that each result would be a sum over lanes, and there are rows enough to pay for it.
 bool wants_transpose(const MatrixProduct& p, DType out);
+/// Whether they are of integers, for which there is no call, and of so few columns that lanes along these would mostly be
+/// empty: of many terms each result is rather a sum over lanes.
+bool has_few_columns(const MatrixProduct& p, DType out);
+/// Whether the right operand is to be transposed for that: it lies by rows, as the left one does.
+bool wants_columns(const MatrixProduct& p, DType out);
 
 /// Smaller products, m n k, are loops, which may add in other orders.
 inline constexpr std::int64_t kLeastLargeProduct = 48 * 48 * 48;
