@@ -565,6 +565,9 @@ TEST(MatmulTiles, AddInOrderWhateverTheTile) {
         expect_sums_in_order<float>(m, 531, 71, of_a, of_b);
         expect_sums_in_order<double>(m, 272, 3, of_a, of_b);
       }
+      // Rows that lie pages apart.
+      expect_sums_in_order<float>(35, 24, 1024, of_a, of_b);
+      expect_sums_in_order<double>(27, 15, 512, of_a, of_b);
       expect_sums_in_order<float>(33, 300, 900, of_a, of_b);
       expect_sums_in_order<double>(3, 2100, 70, of_a, of_b);
     }

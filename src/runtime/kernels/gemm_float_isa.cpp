@@ -119,8 +119,11 @@ void column_strip(const Block<T>& t, std::int64_t rows) {
   const bool far_strip = t.next != nullptr && t.next_row > apart && tiles > 0;
   const std::int64_t each = far_strip ? (t.k + tiles - 1) / tiles : 0;
   const T* next = t.next;
+  // Of rows that lie pages apart, the lines of more than eight drive each other out of the first cache.
+  constexpr std::int64_t kPage = 4096 / sizeof(T);
+  const bool crowded = !Packed && kMost > 8 && t.a_row != 0 && t.a_row % kPage == 0;
   std::int64_t i = 0, left = each == 0 ? 0 : t.k;
-  for (; i + kMost <= rows; i += kMost) {
+  for (; !crowded && i + kMost <= rows; i += kMost) {
     if (const std::int64_t after = i + kMost; after + kMost <= rows) {
       if (far_results) fetch_rows<Vectors, V>(t.c + after * t.c_row, t.c_row, kMost);
       if (far_rows) fetch_rows<2, V>(t.a + after * t.a_row, t.a_row, kMost);
