@@ -97,7 +97,10 @@ class DotEmitter {
     lhs_type_ = lhs.dtype;
     rhs_type_ = rhs.dtype;
     out_type_ = k.scope.jaxpr.aval(eqn.outputs[0]).dtype;
-    sum_type_ = detail::is_small_float(out_type_) ? DType::f32 : out_type_;
+    // Sums of short integers wrap around as those of longer ones do, whose products come in pairs.
+    sum_type_ = detail::is_small_float(out_type_)        ? DType::f32
+                : p_.of_shorts && size_of(out_type_) < 4 ? DType::i32
+                                                         : out_type_;
     // Literals have memory of their own, in the order of the operands; nothing follows such a product.
     const auto operand = [&](std::size_t i) {
       const Atom& a = eqn.inputs[i];
@@ -119,11 +122,14 @@ class DotEmitter {
     gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
       batch_ = batch;
       if (dot_lanes(p_) == DotLanes::contraction) contraction();
+      else if (reads_rows_once()) rows_once();
       else columns();
     });
   }
 
  private:
+  static constexpr int kRowsOnce = 6;
+
   void turn() {
     std::swap(a_, b_);
     std::swap(lhs_type_, rhs_type_);
@@ -157,8 +163,10 @@ class DotEmitter {
       }
       return store_roots(k_, value_at_, at);
     }
-    const MatrixProduct::Strides s{p_.m * p_.n, p_.n, 1};
-    gen_.store(c_, out_type_, product_index(s, row, column), x);
+    gen_.store(c_, out_type_, result_index(row, column), x);
+  }
+  Scalar result_index(Scalar row, Scalar column) {
+    return product_index({p_.m * p_.n, p_.n, 1}, row, column);
   }
 
   // ---- folds of rows -----------------------------------------------------------------------------
@@ -358,6 +366,73 @@ class DotEmitter {
           });
       end_folds(row, rows, folds);
     });
+    gen_.set_lanes(1, 1);
+  }
+  // One row times what memory holds: rows of b are followed from end to end, some of them side by side, while the sums
+  // wait in the cache. Of integers, which are added in any order; of tiles each term is a page apart from the one before.
+  bool reads_rows_once() const {
+    constexpr std::int64_t kMemory = 1 << 20, kCache = 256 << 10;
+    const auto bytes = [](std::int64_t n, DType d) {
+      return detail::saturating_mul(n, static_cast<std::int64_t>(size_of(d)));
+    };
+    return p_.m == 1 && is_integer(out_type_) && !has_epilogue() && p_.n >= 4 * lanes_ &&
+           p_.k >= kRowsOnce && bytes(p_.n, out_type_) <= kCache &&
+           bytes(detail::saturating_mul(p_.k, p_.n), rhs_type_) >= kMemory;
+  }
+  void rows_once() {
+    const std::int64_t whole = p_.k - p_.k % kRowsOnce;
+    add_rows(gen_.index(0), kRowsOnce, true);
+    gen_.loop_carried(gen_.index(kRowsOnce), gen_.index(whole), kRowsOnce, {},
+                      [&](Scalar k, const Scalars& none) {
+                        add_rows(k, kRowsOnce, false);
+                        return none;
+                      });
+    gen_.loop_carried(gen_.index(whole), gen_.index(p_.k), 1, {},
+                      [&](Scalar k, const Scalars& none) {
+                        add_rows(k, 1, false);
+                        return none;
+                      });
+  }
+  // Adds the products with so many rows of b from the k-th on, or begins with them.
+  void add_rows(Scalar k, int rows, bool first) {
+    const Scalar zero = gen_.index(0);
+    const bool pairs = rows > 1 && has_pairs(lanes_);
+    const auto joined = [&](Scalar low, Scalar high) {
+      return gen_.or_(gen_.and_(low, gen_.constant_int(sum_type_, 0xffff)),
+                      gen_.shift_left(high, gen_.constant_int(sum_type_, 16)));
+    };
+    // Terms of rows, one or two at a time.
+    const auto terms = [&](const auto& term) {
+      Scalars all;
+      for (int i = 0; i < rows; ++i) {
+        const Scalar x = term(gen_.add(k, gen_.index(i)));
+        if (pairs && i % 2 == 1) all.back() = joined(all.back(), x);
+        else all.push_back(x);
+      }
+      return all;
+    };
+    const Scalars a = terms([&](Scalar i) { return lhs(zero, i); });
+    const auto vector = [&](Scalar column) {
+      const Scalars b = terms([&](Scalar i) { return rhs(i, column); });
+      Scalar sum =
+          first ? gen_.splat(gen_.constant_int(sum_type_, 0))
+                : gen_.convert(gen_.load(c_, out_type_, result_index(zero, column)), sum_type_);
+      for (std::size_t i = 0; i < a.size(); ++i)
+        sum = pairs ? gen_.add_pairs(a[i], b[i], sum) : multiply_add(a[i], b[i], sum);
+      store(zero, column, sum, {});
+    };
+    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest;
+    gen_.set_lanes(lanes_, lanes_);
+    gen_.loop_carried(zero, gen_.index(whole), lanes_, {}, [&](Scalar base, const Scalars& none) {
+      vector(gen_.lane_index(base));
+      return none;
+    });
+    if (rest > 0) {
+      gen_.region([&] {
+        gen_.set_lanes(lanes_, static_cast<int>(rest));
+        vector(gen_.lane_index(gen_.index(whole)));
+      });
+    }
     gen_.set_lanes(1, 1);
   }
   // body(first, size, apart) for all pieces, of which the last may be told apart from the others.
