@@ -331,6 +331,32 @@ TEST(CompiledDot, BatchesOfShortVectorsAreSharedByThreads) {
   expect_same_for_any_number_of_threads(executable, inputs);
 }
 
+// Of one product threads share pieces of the rows or, where there are more of them, of the columns.
+TEST(CompiledDot, PiecesOfOneProductAreSharedByThreads) {
+  struct Case {
+    std::int64_t m, k, n;
+    bool by_columns;  ///< the right operand
+  };
+  for (const Case& c : {Case{301, 200, 200, false},
+                        {3, 500, 3001, false},
+                        {5, 2000, 701, true},
+                        {1, 605, 4011, false},
+                        {4001, 64, 1, true}}) {
+    const Arrays inputs = {
+        uniform({c.m, c.k}, DType::i32, -99, 99, 1),
+        uniform(c.by_columns ? Shape{c.n, c.k} : Shape{c.k, c.n}, DType::i32, -99, 99, 2)};
+    const Program f = [&](std::span<const Array> x) {
+      DotDimensionNumbers dn;
+      dn.lhs_contracting = {1};
+      dn.rhs_contracting = {c.by_columns ? 1 : 0};
+      return Arrays{lax::dot_general(x[0], x[1], dn)};
+    };
+    const auto executable = check(f, inputs);
+    EXPECT_NE(executable->text("ir").find("telamon_jit_parallel("), std::string::npos) << c.m;
+    expect_same_for_any_number_of_threads(executable, inputs);
+  }
+}
+
 TEST(CompiledDot, ProducersAndConsumersOfProductsWork) {
   check(
       [](std::span<const Array> x) {

@@ -2,11 +2,11 @@
 // tile takes, of at least so much work that the pool is worth it.
 #include <algorithm>
 
+#include "compiler/emit/dot_tiles.hpp"
 #include "compiler/emit/emit.hpp"
 #include "compiler/emit/emit_reduction.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/index_space.hpp"
-#include "compiler/plan/dot.hpp"
 #include "compiler/plan/segments.hpp"
 #include "core/integers.hpp"
 #include "telamon/primitives.hpp"
@@ -144,18 +144,20 @@ Chunking chunks_of_cells(const Scope& scope, const Kernel& k) {
 }
 
 Chunking chunks_of_dot(const Scope& scope, const Kernel& k) {
-  const Eqn& eqn = eqn_of(scope, k.eqn);
-  const auto p = matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]),
-                                eqn.params.as<DotGeneralParams>());
-  if (!p) return {1, 0};
+  const auto tiles = dot_tiles(scope, k);
+  if (!tiles) return {1, 0};
+  const MatrixProduct& p = tiles->product;
+  const std::int64_t extent = tiles->extent();
   // Of short vectors reading and writing is most of it.
-  std::int64_t each = p->work_of_one() / 4;
-  for (const auto& [rows, columns] : {std::pair(p->m, p->k), {p->k, p->n}, {p->m, p->n}})
-    each = detail::saturating_add(each, detail::saturating_mul(rows, columns));
-  const std::int64_t grain =
-      std::max<std::int64_t>(kParallelCost / std::max<std::int64_t>(each, 1), 1);
-  if (grain * 2 > p->batch) return {p->batch, 0};
-  return in_even_chunks({p->batch, 1}, grain);
+  std::int64_t cost = p.work_of_one() / 4;
+  for (const auto& [rows, columns] : {std::pair(p.m, p.k), {p.k, p.n}, {p.m, p.n}})
+    cost = detail::saturating_add(cost, detail::saturating_mul(rows, columns));
+  const std::int64_t each =
+      tiles->shared == DotTiles::Shared::batch ? cost : cost / std::max<std::int64_t>(extent, 1);
+  const std::int64_t grain = std::max(
+      {kParallelCost / std::max<std::int64_t>(each, 1), extent / kMostChunks, std::int64_t{1}});
+  if (grain * 2 > extent) return {extent, 0};
+  return in_even_chunks({extent, 1}, grain);
 }
 
 }  // namespace

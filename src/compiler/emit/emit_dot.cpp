@@ -6,17 +6,13 @@
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
 // addition are fused into one rounding here, and only here.
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <numeric>
 #include <span>
 
+#include "compiler/emit/dot_tiles.hpp"
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
-#include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
 #include "core/integers.hpp"
-#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -24,119 +20,44 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-/// A dimension in pieces that differ by one at most: the longer ones come first.
-struct Pieces {
-  std::int64_t size, longer, shorter;  ///< of the longer ones, and how many there are of each
-  struct Kind {
-    std::int64_t size, count;
-  };
-  std::array<Kind, 2> kinds() const { return {{{size, longer}, {size - 1, shorter}}}; }
-};
-Pieces pieces_of(std::int64_t whole, std::int64_t most) {
-  const std::int64_t count = detail::ceil_div(whole, most), size = detail::ceil_div(whole, count);
-  const std::int64_t shorter = count * size - whole;
-  return {size, count - shorter, shorter};
-}
-
-/// How the results are cut into tiles that are summed in registers.
-struct ResultTiles {
-  Pieces rows, vectors;
-};
-
-// What the tiles take, in quarters of a multiplication. A processor does two of them at a time, nearly as many
-// loads (of a row of b, and of a column of a), and eight while a sum waits for the one before: ten sums are enough.
-// Tiles begin and end. Another size of tile is more code to be generated, and has to be worth it.
-std::int64_t cost_of_tiles(const ResultTiles& t, std::int64_t k) {
-  constexpr std::int64_t kMultiplication = 4, kLoad = 5, kInFlight = 10, kEnds = 24;
-  std::int64_t cost = 0, sizes = 0;
-  for (const Pieces::Kind rows : t.rows.kinds()) {
-    for (const Pieces::Kind vectors : t.vectors.kinds()) {
-      if (rows.count * vectors.count == 0) continue;
-      const std::int64_t sums = rows.size * vectors.size;
-      const std::int64_t step =
-          std::max(kMultiplication * std::max(sums, kInFlight), kLoad * (rows.size + vectors.size));
-      const std::int64_t each =
-          detail::saturating_add(detail::saturating_mul(k, step), kMultiplication * (sums + kEnds));
-      cost = detail::saturating_add(cost, detail::saturating_mul(rows.count * vectors.count, each));
-      ++sizes;
-    }
-  }
-  return detail::saturating_add(cost, cost / 64 * sizes);
-}
-
-// So many rows, this many bytes apart, have room in the first cache side by side, which has eight places for all lines that are
-// so many times 4 KiB apart, and a few of them are for others.
-std::int64_t most_rows_apart(std::int64_t bytes) {
-  constexpr std::int64_t kApart = 4096, kLine = 64, kPlaces = 6;
-  return kPlaces * kApart / std::max(std::gcd(bytes, kApart), kLine);
-}
-
-// The cheapest tiles, of no more rows than that, for whose sums, a row of b and an element of a there are registers.
-ResultTiles cheapest_tiles(std::int64_t m, std::int64_t vectors, std::int64_t k,
-                           std::int64_t most_rows) {
-  const std::int64_t registers = runtime::target_vector_registers();
-  ResultTiles best{pieces_of(m, 1), pieces_of(vectors, 1)};
-  for (std::int64_t wide = 1; wide <= registers / 4; ++wide) {
-    for (std::int64_t high = 1; (high + 1) * wide < registers && high <= most_rows; ++high) {
-      const ResultTiles t{pieces_of(m, high), pieces_of(vectors, wide)};
-      if (cost_of_tiles(t, k) < cost_of_tiles(best, k)) best = t;
-    }
-  }
-  return best;
-}
-
 class DotEmitter {
  public:
   explicit DotEmitter(KernelContext& k)
       : k_(k), gen_(k.gen), value_at_(k.generator()), product_(k.eqn(k.kernel().eqn).outputs[0]) {
     const Eqn& eqn = k.eqn(k.kernel().eqn);
-    const Aval &lhs = k.scope.jaxpr.aval(eqn.inputs[0]), &rhs = k.scope.jaxpr.aval(eqn.inputs[1]);
-    const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
-    if (!p) throw InternalError("dot_general whose dimensions are not grouped reached the loops");
-    p_ = *p;
-    lhs_type_ = lhs.dtype;
-    rhs_type_ = rhs.dtype;
-    out_type_ = k.scope.jaxpr.aval(eqn.outputs[0]).dtype;
-    // Sums of short integers wrap around as those of longer ones do, whose products come in pairs.
-    sum_type_ = detail::is_small_float(out_type_)        ? DType::f32
-                : p_.of_shorts && size_of(out_type_) < 4 ? DType::i32
-                                                         : out_type_;
+    const auto tiles = dot_tiles(k.scope, k.kernel());
+    if (!tiles)
+      throw InternalError("dot_general whose dimensions are not grouped reached the loops");
+    t_ = *tiles;
     // Literals have memory of their own, in the order of the operands; nothing follows such a product.
     const auto operand = [&](std::size_t i) {
       const Atom& a = eqn.inputs[i];
       return k.gen.pointer(k.value(a.is_var() ? k.value_of(a.var()) : k.step.reads[i]).location);
     };
-    a_ = operand(0);
-    b_ = operand(1);
+    a_ = operand(t_.turned ? 1 : 0);
+    b_ = operand(t_.turned ? 0 : 1);
     if (!has_epilogue()) c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
-    // A matrix times a vector, lanes along the rows of the result, is the vector, a row, times the matrix's transpose.
-    turned_ = dot_lanes(p_) == DotLanes::rows;
-    if (turned_) turn();
-    const std::size_t widest =
-        std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
-    lanes_ = static_cast<int>(runtime::target_vector_bytes() / widest);
   }
 
   void run() {
     if (p_.batch == 0 || p_.m == 0 || p_.n == 0) return;
+    if (t_.shared != DotTiles::Shared::batch) {
+      batch_ = gen_.index(0);
+      return one_product();
+    }
     gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
       batch_ = batch;
-      if (dot_lanes(p_) == DotLanes::contraction) contraction();
-      else if (reads_rows_once()) rows_once();
-      else columns();
+      one_product();
     });
   }
 
  private:
-  static constexpr int kRowsOnce = 6;
-
-  void turn() {
-    std::swap(a_, b_);
-    std::swap(lhs_type_, rhs_type_);
-    std::swap(p_.m, p_.n);
-    std::swap(p_.lhs, p_.rhs);
-    std::swap(p_.lhs.row, p_.lhs.column);
-    std::swap(p_.rhs.row, p_.rhs.column);
+  void one_product() {
+    switch (t_.way) {
+      case DotTiles::Way::columns: return columns();
+      case DotTiles::Way::terms: return sums_over_lanes();
+      case DotTiles::Way::rows_once: return rows_once();
+    }
   }
   Scalar product_index(const MatrixProduct::Strides& s, Scalar row, Scalar column) {
     return gen_.add(
@@ -144,16 +65,16 @@ class DotEmitter {
         gen_.mul(column, gen_.index(s.column)));
   }
   Scalar lhs(Scalar row, Scalar k) {
-    return gen_.convert(gen_.load(a_, lhs_type_, product_index(p_.lhs, row, k)), sum_type_);
+    return gen_.convert(gen_.load(a_, t_.lhs, product_index(p_.lhs, row, k)), t_.sum);
   }
   Scalar rhs(Scalar k, Scalar column) {
-    return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_);
+    return gen_.convert(gen_.load(b_, t_.rhs, product_index(p_.rhs, k, column)), t_.sum);
   }
   bool has_epilogue() const { return k_.kernel().goes_on(); }
 
   // Combines each fold of a row with a number of it, or a vector.
   void store(Scalar row, Scalar column, Scalar x, std::span<Scalar> folds) {
-    x = gen_.convert(x, out_type_);
+    x = gen_.convert(x, t_.out);
     if (has_epilogue()) {
       const Point at{k_.kernel().shape, index_of(row, column), {}};
       value_at_.define(product_, at, x);
@@ -163,7 +84,7 @@ class DotEmitter {
       }
       return store_roots(k_, value_at_, at);
     }
-    gen_.store(c_, out_type_, result_index(row, column), x);
+    gen_.store(c_, t_.out, result_index(row, column), x);
   }
   Scalar result_index(Scalar row, Scalar column) {
     return product_index({p_.m * p_.n, p_.n, 1}, row, column);
@@ -231,8 +152,8 @@ class DotEmitter {
       for (const Scalar i : value_at_.indices({group, std::nullopt, number})) index.push_back(i);
     };
     append(batch_, 0, batch);
-    append(turned_ ? column : row, batch, rows);
-    append(turned_ ? row : column, rows, shape.size());
+    append(t_.turned ? column : row, batch, rows);
+    append(t_.turned ? row : column, rows, shape.size());
     return index;
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
@@ -250,45 +171,45 @@ class DotEmitter {
     // From its own corners of the operands on, what a tile reads differs by constants, which addresses have
     // room for.
     const Scalar zero = gen_.index(0);
-    const Pointer a = gen_.offset(a_, lhs_type_, product_index(p_.lhs, row, zero));
-    const Pointer b = gen_.offset(b_, rhs_type_, product_index(p_.rhs, zero, column));
+    const Pointer a = gen_.offset(a_, t_.lhs, product_index(p_.lhs, row, zero));
+    const Pointer b = gen_.offset(b_, t_.rhs, product_index(p_.rhs, zero, column));
     const auto element = [&](Pointer of, DType type, const MatrixProduct::Strides& s, Scalar i,
                              Scalar j) {
       const Scalar index =
           gen_.add(gen_.mul(i, gen_.index(s.row)), gen_.mul(j, gen_.index(s.column)));
-      return gen_.convert(gen_.load(of, type, index), sum_type_);
+      return gen_.convert(gen_.load(of, type, index), t_.sum);
     };
     // The terms from k on, one or two, of all sums.
     const auto add_terms = [&](Scalar k, int terms, const Scalars& carried) {
       for (int i = 0; i < terms; ++i) meanwhile(gen_.add(k, gen_.index(i)));
       const auto operand = [&](const auto& term) {
-        if (!in_pairs_) return term(k);
-        const Scalar low = gen_.and_(term(k), gen_.constant_int(sum_type_, 0xffff));
+        if (!t_.pairs) return term(k);
+        const Scalar low = gen_.and_(term(k), gen_.constant_int(t_.sum, 0xffff));
         if (terms == 1) return low;
         const Scalar high = term(gen_.add(k, gen_.index(1)));
-        return gen_.or_(low, gen_.shift_left(high, gen_.constant_int(sum_type_, 16)));
+        return gen_.or_(low, gen_.shift_left(high, gen_.constant_int(t_.sum, 16)));
       };
       Scalars next = carried, from_b;
       for (int v = 0; v < vectors; ++v) {
         look_at(v);
         from_b.push_back(operand([&](Scalar i) {
-          return element(b, rhs_type_, p_.rhs, i, gen_.lane_index(gen_.index(v * lanes)));
+          return element(b, t_.rhs, p_.rhs, i, gen_.lane_index(gen_.index(v * lanes)));
         }));
       }
       for (int r = 0; r < rows; ++r) {
         const Scalar from_a =
-            operand([&](Scalar i) { return element(a, lhs_type_, p_.lhs, gen_.index(r), i); });
+            operand([&](Scalar i) { return element(a, t_.lhs, p_.lhs, gen_.index(r), i); });
         for (int v = 0; v < vectors; ++v) {
           const Scalar x = from_b[static_cast<std::size_t>(v)];
           Scalar& sum = next[at(r, v)];
-          sum = in_pairs_ ? gen_.add_pairs(from_a, x, sum) : multiply_add(from_a, x, sum);
+          sum = t_.pairs ? gen_.add_pairs(from_a, x, sum) : multiply_add(from_a, x, sum);
         }
       }
       return next;
     };
-    const int step = in_pairs_ ? 2 : 1;
+    const int step = t_.pairs ? 2 : 1;
     const std::int64_t whole = p_.k - p_.k % step;
-    Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(t_.sum, 0)));
     sums = gen_.loop_carried(
         zero, gen_.index(whole), step, sums,
         [&](Scalar k, const Scalars& carried) { return add_terms(k, step, carried); });
@@ -334,52 +255,30 @@ class DotEmitter {
       for (std::int64_t i = 0; i < of_k; i += line)
         gen_.prefetch(of, type, gen_.add(at, gen_.index(i)));
     };
-    ask(a_, lhs_type_, p_.lhs.batch, p_.m * p_.k);
-    ask(b_, rhs_type_, p_.rhs.batch, p_.k * p_.n);
-    if (!has_epilogue()) ask(c_, out_type_, p_.m * p_.n, p_.m * p_.n);
-  }
-
-  // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one.
-  bool has_pairs(int lanes) const {
-    return (sum_type_ == DType::i32 || sum_type_ == DType::u32) && p_.of_shorts &&
-           CodeGen::has_pairs(lanes);
+    ask(a_, t_.lhs, p_.lhs.batch, p_.m * p_.k);
+    ask(b_, t_.rhs, p_.rhs.batch, p_.k * p_.n);
+    if (!has_epilogue()) ask(c_, t_.out, p_.m * p_.n, p_.m * p_.n);
   }
 
   void columns() {
-    // Vectors no wider than need be: those of 4 or 8 columns have no mask.
-    const int lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(lanes_),
-                                                std::bit_ceil(static_cast<std::uint64_t>(p_.n))));
-    const std::int64_t vectors = detail::ceil_div(p_.n, lanes);
+    const std::int64_t lanes = t_.lanes, vectors = detail::ceil_div(p_.n, lanes);
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
-    const ResultTiles tiles =
-        cheapest_tiles(p_.m, vectors, p_.k,
-                       most_rows_apart(p_.lhs.row * static_cast<std::int64_t>(size_of(lhs_type_))));
-    in_pairs_ = p_.k > 1 && has_pairs(lanes);
-    gen_.set_lanes(lanes, lanes);
-    for_pieces(tiles.rows, false, [&](Scalar row, int rows, bool) {
-      const Scalars folds = carried_through_pieces(
-          tiles.vectors, last < lanes, begin_folds(rows),
+    gen_.set_lanes(t_.lanes, t_.lanes);
+    for_rows([&](Scalar row, int rows) {
+      const Scalars folds = through_columns(
+          last < lanes, begin_folds(rows),
           [&](Scalar vector, int count, bool masked, const Scalars& carried) {
             return tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count,
-                        masked ? last : lanes, carried,
+                        masked ? last : t_.lanes, carried,
                         [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
           });
       end_folds(row, rows, folds);
     });
     gen_.set_lanes(1, 1);
   }
-  // One row times what memory holds: rows of b are followed from end to end, some of them side by side, while the sums
-  // wait in the cache. Of integers, which are added in any order; of tiles each term is a page apart from the one before.
-  bool reads_rows_once() const {
-    constexpr std::int64_t kMemory = 1 << 20, kCache = 256 << 10;
-    const auto bytes = [](std::int64_t n, DType d) {
-      return detail::saturating_mul(n, static_cast<std::int64_t>(size_of(d)));
-    };
-    return p_.m == 1 && is_integer(out_type_) && !has_epilogue() && p_.n >= 4 * lanes_ &&
-           p_.k >= kRowsOnce && bytes(p_.n, out_type_) <= kCache &&
-           bytes(detail::saturating_mul(p_.k, p_.n), rhs_type_) >= kMemory;
-  }
+  // Rows of b from end to end, some of them side by side.
   void rows_once() {
+    constexpr int kRowsOnce = 6;
     const std::int64_t whole = p_.k - p_.k % kRowsOnce;
     add_rows(gen_.index(0), kRowsOnce, true);
     gen_.loop_carried(gen_.index(kRowsOnce), gen_.index(whole), kRowsOnce, {},
@@ -396,10 +295,10 @@ class DotEmitter {
   // Adds the products with so many rows of b from the k-th on, or begins with them.
   void add_rows(Scalar k, int rows, bool first) {
     const Scalar zero = gen_.index(0);
-    const bool pairs = rows > 1 && has_pairs(lanes_);
+    const bool pairs = rows > 1 && t_.pairs;
     const auto joined = [&](Scalar low, Scalar high) {
-      return gen_.or_(gen_.and_(low, gen_.constant_int(sum_type_, 0xffff)),
-                      gen_.shift_left(high, gen_.constant_int(sum_type_, 16)));
+      return gen_.or_(gen_.and_(low, gen_.constant_int(t_.sum, 0xffff)),
+                      gen_.shift_left(high, gen_.constant_int(t_.sum, 16)));
     };
     // Terms of rows, one or two at a time.
     const auto terms = [&](const auto& term) {
@@ -414,48 +313,53 @@ class DotEmitter {
     const Scalars a = terms([&](Scalar i) { return lhs(zero, i); });
     const auto vector = [&](Scalar column) {
       const Scalars b = terms([&](Scalar i) { return rhs(i, column); });
-      Scalar sum =
-          first ? gen_.splat(gen_.constant_int(sum_type_, 0))
-                : gen_.convert(gen_.load(c_, out_type_, result_index(zero, column)), sum_type_);
+      Scalar sum = first ? gen_.splat(gen_.constant_int(t_.sum, 0))
+                         : gen_.convert(gen_.load(c_, t_.out, result_index(zero, column)), t_.sum);
       for (std::size_t i = 0; i < a.size(); ++i)
         sum = pairs ? gen_.add_pairs(a[i], b[i], sum) : multiply_add(a[i], b[i], sum);
       store(zero, column, sum, {});
     };
-    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest;
-    gen_.set_lanes(lanes_, lanes_);
-    gen_.loop_carried(zero, gen_.index(whole), lanes_, {}, [&](Scalar base, const Scalars& none) {
-      vector(gen_.lane_index(base));
+    through_columns(p_.n % t_.lanes != 0, {}, [&](Scalar i, int, bool last, const Scalars& none) {
+      gen_.set_lanes(t_.lanes, last ? static_cast<int>(p_.n % t_.lanes) : t_.lanes);
+      vector(gen_.lane_index(gen_.mul(i, gen_.index(t_.lanes))));
       return none;
     });
-    if (rest > 0) {
-      gen_.region([&] {
-        gen_.set_lanes(lanes_, static_cast<int>(rest));
-        vector(gen_.lane_index(gen_.index(whole)));
-      });
-    }
     gen_.set_lanes(1, 1);
   }
-  // body(first, size, apart) for all pieces, of which the last may be told apart from the others.
-  void for_pieces(const Pieces& p, bool last_apart,
-                  const std::function<void(Scalar, int, bool)>& body) {
-    carried_through_pieces(p, last_apart, {},
-                           [&](Scalar i, int size, bool apart, const Scalars& none) {
-                             body(i, size, apart);
-                             return none;
-                           });
+  // body(first, size) for the rows of all tiles, or of those that this chunk has.
+  void for_rows(const std::function<void(Scalar, int)>& body) {
+    through_pieces(t_.rows, t_.shared == DotTiles::Shared::rows, false, {},
+                   [&](Scalar i, int size, bool, const Scalars& none) {
+                     body(i, size);
+                     return none;
+                   });
   }
-  // The same with numbers that each piece hands on to the next.
-  Scalars carried_through_pieces(
-      const Pieces& p, bool last_apart, Scalars carried,
-      const std::function<Scalars(Scalar, int, bool, const Scalars&)>& body) {
-    std::int64_t first = 0;
+  using Carried = std::function<Scalars(Scalar, int, bool, const Scalars&)>;
+  // body(first, size, apart, carried) for the columns, with numbers that each piece hands on to the next. The last
+  // piece may be told apart from the others.
+  Scalars through_columns(bool last_apart, Scalars carried, const Carried& body) {
+    return through_pieces(t_.columns, t_.shared == DotTiles::Shared::columns, last_apart,
+                          std::move(carried), body);
+  }
+  Scalars through_pieces(const Pieces& p, bool shared, bool last_apart, Scalars carried,
+                         const Carried& body) {
+    std::int64_t first = 0, before = 0;
     const auto pieces = [&](std::int64_t count, std::int64_t size, bool apart) {
-      const std::int64_t end = first + count * size;
-      carried = gen_.loop_carried(gen_.index(first), gen_.index(end), size, std::move(carried),
-                                  [&](Scalar i, const Scalars& before) {
-                                    return body(i, static_cast<int>(size), apart, before);
+      // Where the chunk begins and ends among these pieces.
+      const auto bound = [&](Scalar piece) {
+        const Scalar here = gen_.sub(piece, gen_.index(before));
+        const Scalar within = gen_.max(gen_.min(here, gen_.index(count)), gen_.index(0));
+        return gen_.add(gen_.mul(within, gen_.index(size)), gen_.index(first));
+      };
+      const bool chunk = shared && k_.in_chunks;
+      const Scalar begin = chunk ? bound(k_.begin) : gen_.index(first),
+                   end = chunk ? bound(k_.end) : gen_.index(first + count * size);
+      carried = gen_.loop_carried(begin, end, size, std::move(carried),
+                                  [&](Scalar i, const Scalars& so_far) {
+                                    return body(i, static_cast<int>(size), apart, so_far);
                                   });
-      first = end;
+      first += count * size;
+      before += count;
     };
     const bool of_longer = last_apart && p.shorter == 0, of_shorter = last_apart && p.shorter > 0;
     pieces(p.longer - (of_longer ? 1 : 0), p.size, false);
@@ -464,24 +368,17 @@ class DotEmitter {
     return carried;
   }
 
-  // Lanes along the contraction: the sums of a few rows and columns at a time, which share what they load, all in
-  // registers. Larger tiles gain nothing, for each sum ends in one over lanes.
-  void contraction() {
-    constexpr std::int64_t kMost = 4, kSums = 12;
-    const int lanes = p_.k == 1 ? 1 : lanes_;
-    const std::int64_t most_rows = std::min(p_.m, kMost);
-    // Of b a register for each column, one of a, and one of a product that is not fused with its sum.
-    const bool fused = is_float(sum_type_) && runtime::target_isa() != runtime::Isa::generic;
-    const std::int64_t registers = runtime::target_vector_registers() - (fused ? 1 : 2);
-    const std::int64_t columns = std::min({kMost, kSums / most_rows, registers / (most_rows + 1)});
-    for_pieces(pieces_of(p_.m, kMost), false, [&](Scalar row, int rows, bool) {
-      for_pieces(pieces_of(p_.n, columns), false,
-                 [&](Scalar column, int count, bool) { sums_of(lanes, row, rows, column, count); });
+  void sums_over_lanes() {
+    for_rows([&](Scalar row, int rows) {
+      through_columns(false, {}, [&](Scalar column, int count, bool, const Scalars& none) {
+        sums_of(t_.lanes, row, rows, column, count);
+        return none;
+      });
     });
   }
   void sums_of(int lanes, Scalar row, int rows, Scalar column, int columns) {
     const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
-    const std::int64_t pairs = has_pairs(lanes) ? p_.k - p_.k % (2 * lanes) : 0;
+    const std::int64_t pairs = t_.pairs ? p_.k - p_.k % (2 * lanes) : 0;
     const auto numbers = [&](Scalar first, int count) {
       Scalars all;
       for (int i = 0; i < count; ++i) all.push_back(gen_.add(first, gen_.index(i)));
@@ -509,12 +406,11 @@ class DotEmitter {
     };
     const auto two_each = [&](Scalar k, const Scalars& acc) {
       return step(
-          acc,
-          [&](Scalar j) { return gen_.load_pairs(b_, rhs_type_, product_index(p_.rhs, k, j)); },
-          [&](Scalar i) { return gen_.load_pairs(a_, lhs_type_, product_index(p_.lhs, i, k)); },
+          acc, [&](Scalar j) { return gen_.load_pairs(b_, t_.rhs, product_index(p_.rhs, k, j)); },
+          [&](Scalar i) { return gen_.load_pairs(a_, t_.lhs, product_index(p_.lhs, i, k)); },
           [&](Scalar a, Scalar b, Scalar c) { return gen_.add_pairs(a, b, c); });
     };
-    Scalars sums(of_rows.size() * of_columns.size(), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    Scalars sums(of_rows.size() * of_columns.size(), gen_.splat(gen_.constant_int(t_.sum, 0)));
     sums = gen_.loop_carried(gen_.index(0), gen_.index(pairs), 2 * lanes, sums, two_each);
     sums = gen_.loop_carried(
         gen_.index(pairs), gen_.index(whole), lanes, sums,
@@ -537,12 +433,9 @@ class DotEmitter {
   CodeGen& gen_;
   Generator value_at_;
   Var product_;
-  MatrixProduct p_;
-  DType lhs_type_, rhs_type_, out_type_, sum_type_;
+  DotTiles t_;
+  const MatrixProduct& p_ = t_.product;
   Pointer a_, b_, c_;
-  bool turned_ = false;    ///< the operands are exchanged
-  bool in_pairs_ = false;  ///< terms are added two at a time
-  int lanes_ = 1;
   Scalar batch_;
 };
 

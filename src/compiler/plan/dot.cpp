@@ -100,7 +100,7 @@ DotLanes dot_lanes(const MatrixProduct& p) {
 // together first; the latter end in a sum over lanes. As measured on Zen 4 for 2 to 16 columns and 128 to 2,048 terms.
 bool has_few_columns(const MatrixProduct& p, DType out) {
   constexpr double kManyTerms = 128, kOfPair = 0.8, kSumOverLanes = 4.5;
-  const bool pairs = p.of_shorts && size_of(out) == 4;
+  const bool pairs = p.of_shorts && size_of(out) <= 4;
   const auto terms = static_cast<double>(p.k), columns = static_cast<double>(p.n);
   const double lanes = static_cast<double>(runtime::target_vector_bytes()) /
                        static_cast<double>(std::max<std::size_t>(size_of(out), 4));
