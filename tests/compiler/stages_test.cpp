@@ -1,6 +1,7 @@
 // Loops in stages: chains of function calls, taken apart so that the calls of several trips overlap.
 #include "runtime/cpu.hpp"
 #include "runtime/math/vector_math.hpp"
+#include "runtime/target_isa.hpp"
 #include "support.hpp"
 #include "telamon/random.hpp"
 
@@ -148,6 +149,23 @@ TEST(LoopStages, WriteOverWhatTheyRead) {
   Arrays got;
   e->execute(donated, {true, true}, got, "test");
   for (std::size_t i = 0; i < 2; ++i) expect_equal(got[i], want[i], 0, "in place");
+}
+
+// Forty columns, which functions put together: these cannot store nowhere at the ends.
+TEST(LoopStages, OfColumnsThatFunctionsStore) {
+  const auto f = [](std::span<const Array> x) {
+    Arrays columns;
+    for (std::int64_t c = 0; c < 40; ++c) {
+      const std::int64_t from = (17 * c + 3) % x[0].shape()[1];
+      columns.push_back(lax::slice(x[0], {0, from}, {x[0].shape()[0], from + 1}));
+    }
+    columns[0] = lax::tanh(lax::exp(columns[0]));
+    return Arrays{lax::concatenate(columns, 1)};
+  };
+  for (const std::int64_t n : {129, 500, 1001}) {
+    const bool stages = has_stages(check(f, {uniform({n, 129}, DType::f32)}, 1));
+    if (n >= 500 && runtime::target_isa() == runtime::Isa::avx512) { EXPECT_TRUE(stages) << n; }
+  }
 }
 
 // Long chains of integer arithmetic, whose halves are side by side.

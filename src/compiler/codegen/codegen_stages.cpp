@@ -53,11 +53,13 @@ class Stages {
   /// False where the loop, of about so many trips, is better left as it is.
   bool assign(std::int64_t trips) {
     int deepest = 0, instructions = 0, in_calls = 0;
-    bool stored = false;
+    bool stored = false, stored_by_functions = false;
     for (Instruction& i : loop_) {
       if (llvm::isa<PHINode>(i)) continue;
-      if (i.mayWriteToMemory()) stored = true;
-      else if (stored && i.mayReadFromMemory()) return false;
+      if (i.mayWriteToMemory()) {
+        stored = true;
+        stored_by_functions |= llvm::isa<llvm::CallInst>(i) && !llvm::isa<llvm::IntrinsicInst>(i);
+      } else if (stored && i.mayReadFromMemory()) return false;
       int start = 0;  // in cycles
       for (const Value* x : i.operands()) {
         if (has(x)) start = std::max(start, of(x) + latency(*llvm::cast<Instruction>(x)));
@@ -67,7 +69,8 @@ class Stages {
       if (is_function_call(i)) in_calls += kCallInstructions;
       else if (latency(i) > 0) ++instructions;
     }
-    side_by_side_ = instructions >= 2 * in_calls;
+    // What a function stores, as many columns of rows, cannot go nowhere instead.
+    side_by_side_ = instructions >= 2 * in_calls && !stored_by_functions;
     instructions += in_calls;
     // The trips at the ends are an eighth of all at most.
     const std::int64_t wanted = (deepest + kStageCycles / 2) / kStageCycles;
@@ -100,7 +103,7 @@ class Stages {
   int of(const Value* v) const { return stage_.at(llvm::cast<Instruction>(v)); }
   /// The cycle of its stage in which an instruction can start.
   int cycle_of(const Instruction* i) const { return in_stage_.at(i); }
-  /// Whether most of the work is between the calls.
+  /// Whether most of the work is between the calls, and all stores are instructions.
   bool side_by_side() const { return side_by_side_; }
   /// The values that are kept from trip to trip, and the last stage that needs each; in the order of the loop, not of
   /// addresses, so that the code of a program is always the same.
