@@ -92,5 +92,21 @@ TEST(CodeSize, RowsAreArrangedWhereTheyLie) {
   }
 }
 
+// Of which a kernel takes one element each, not rows one after the other.
+TEST(CodeSize, ElementsOfShortRowsAreReadAlone) {
+  const Program f = [](std::span<const Array> x) {
+    Arrays parts;
+    for (std::int64_t i = 0; i < 43; ++i) {
+      const std::int64_t row = (2 * i) % 43;
+      parts.push_back(lax::slice(x[0], {row, 4}, {row + 1, 5}));
+    }
+    return Arrays{lax::concatenate(parts, 0)};
+  };
+  for (const DType dtype : {DType::f32, DType::i8, DType::bool_}) {
+    const Compiled code = check(f, {uniform({43, 43}, dtype)});
+    EXPECT_LT(lines_with(code, " load "), 200) << dtype;
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

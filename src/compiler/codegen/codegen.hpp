@@ -195,6 +195,8 @@ class CodeGen final : public Emitter {
   /// Vectors of the elements first, first + k, ...; of first + 1, first + 1 + k, ...; up to k - 1. `first`
   /// is affine: lane l stands for first + l * k.
   Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
+  /// Whether it is: each lane is at a row of its own, of k elements, one after the other or backwards.
+  bool goes_by_rows(Scalar first, int k);
   /// The other way round: as many columns as there are values.
   void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
   /// A row from `to` on, whose elements are those of the row of `length` from `from` on that have these places.

@@ -436,13 +436,18 @@ Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Ali
   return columns;
 }
 
+// Of rows in the opposite order the last lane's comes first.
+bool CodeGen::goes_by_rows(Scalar first, int k) {
+  const Node* const i = node_of(first);
+  return impl_->width(i) > 1 && (i->stride == k || (i->stride == -k && impl_->mask() == nullptr));
+}
+
 Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(first);
   const int w = m.width(i);
-  // Of rows in the opposite order the last lane's comes first.
-  const bool backward = i->stride == -k && m.mask() == nullptr;
-  if (w == 1 || (i->stride != k && !backward)) {
+  const bool backward = i->stride == -k;
+  if (!goes_by_rows(first, k)) {
     Scalars out;
     for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
     return out;

@@ -234,8 +234,9 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   if (row < 2 || row > static_cast<std::int64_t>(kMostWoven)) return {};
   if (row > kSmallMatrix && 4 * slices_of(in_memory(x)) < row) return {};
   for (; d > 0; --d) index[d - 1] = gen_.add(index[d - 1], gen_.index(p.start_indices[d - 1]));
-  return columns(x, {of.shape, index, std::nullopt},
-                 static_cast<int>(row))[static_cast<std::size_t>(column)];
+  const Point first{of.shape, index, std::nullopt};
+  if (!gen_.goes_by_rows(flat(first), static_cast<int>(row))) return {};
+  return columns(x, first, static_cast<int>(row))[static_cast<std::size_t>(column)];
 }
 
 // How many parts of an array the kernel takes.
