@@ -7,6 +7,7 @@
 #include "compiler/in_place.hpp"
 #include "compiler/support.hpp"
 #include "runtime/target_isa.hpp"
+#include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -105,6 +106,24 @@ TEST(CodeSize, ElementsOfShortRowsAreReadAlone) {
   for (const DType dtype : {DType::f32, DType::i8, DType::bool_}) {
     const Compiled code = check(f, {uniform({43, 43}, dtype)});
     EXPECT_LT(lines_with(code, " load "), 200) << dtype;
+  }
+}
+
+// Bytes for which processors have no scatter: neither 16 addresses in a vector for each store, nor 16 stores in place.
+TEST(CodeSize, ElementsThatLieApartAreWrittenByFunctions) {
+  const Program f = [](std::span<const Array> x) {
+    const auto step = [](const Array& c, const Array& row) {
+      return std::pair{lax::rev(c, {2}) + row, none};
+    };
+    return Arrays{scan(step, x[0], x[1]).first};
+  };
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16}) {
+    const Arrays in{uniform({4, 203, 4}, dtype), uniform({4, 203, 4}, dtype)};
+    const Compiled code = check(f, in);
+    EXPECT_NE(code->text("plan").find("kernel cells"), std::string::npos);
+    EXPECT_EQ(lines_with(code, "masked.scatter"), 0) << dtype;
+    EXPECT_LT(lines_with(code, " store "), 800) << dtype;
+    expect_same_for_any_number_of_threads(code, in);
   }
 }
 

@@ -101,7 +101,7 @@ void CodeGen::Impl::start_function(llvm::Function* f, Kind k) {
   fail = nullptr;
   places.clear();
   lanes = active = 1;
-  loaded_apart = 0;
+  moved_apart = 0;
   push_level(block("entry"), true);
 }
 

@@ -1,5 +1,6 @@
-// Elements that lie apart, in one vector: a load for each lane. That is as much code as there are lanes, and LLVM takes more
-// than twice as long for twice as much: a function that does it often calls others for it, each of which is made once.
+// Elements that lie apart, in one vector: a load or a store for each lane. That is as much code as there are lanes, and LLVM
+// takes more than twice as long for twice as much: a function that does it often calls others for it, each of which is made
+// once.
 #include <llvm/IR/PatternMatch.h>
 
 #include "compiler/codegen/codegen_impl.hpp"
@@ -12,7 +13,7 @@ using llvm::Value;
 
 namespace {
 
-// Elements that a function reads in place. Calls take registers from what is around them.
+// Elements that a function moves in place. Calls take registers from what is around them.
 constexpr int kMostInPlace = 512;
 
 /// The lanes of `index`, one by one.
@@ -79,13 +80,35 @@ Value* CodeGen::Impl::load_apart(llvm::Type* t, Value* first, std::int64_t step,
     return v;
   };
   Value* const each = b.getInt64(static_cast<std::uint64_t>(step));
-  if ((loaded_apart += count) <= kMostInPlace) return one_by_one(first, each);
+  if ((moved_apart += count) <= kMostInPlace) return one_by_one(first, each);
   llvm::Function* const f =
       helper("apart_" + std::to_string(count) + "_of_" + name_of(vector_type(t, w)),
              vector_type(t, w), {b.getPtrTy(), b.getInt64Ty()},
              [&](llvm::Function& own) { return one_by_one(own.getArg(0), own.getArg(1)); });
   f->setOnlyReadsMemory();
   return b.CreateCall(f, {first, each});
+}
+
+void CodeGen::Impl::store_apart(Value* v, Value* first, std::int64_t step, llvm::Align align) {
+  const auto* const type = llvm::cast<llvm::FixedVectorType>(v->getType());
+  llvm::Type* const t = type->getElementType();
+  const int count = mask() == nullptr ? static_cast<int>(type->getNumElements()) : active;
+  const auto one_by_one = [&](Value* from, Value* to, Value* each) {
+    for (int l = 0; l < count; ++l) {
+      const auto lane = static_cast<std::uint64_t>(l);
+      Value* const at = l == 0 ? to : b.CreateGEP(t, to, b.CreateMul(b.getInt64(lane), each));
+      b.CreateAlignedStore(b.CreateExtractElement(from, lane), at, align);
+    }
+  };
+  Value* const each = b.getInt64(static_cast<std::uint64_t>(step));
+  if ((moved_apart += count) <= kMostInPlace) return one_by_one(v, first, each);
+  llvm::Function* const f =
+      helper("lay_" + std::to_string(count) + "_of_" + name_of(v->getType()), b.getVoidTy(),
+             {v->getType(), b.getPtrTy(), b.getInt64Ty()}, [&](llvm::Function& own) -> Value* {
+               one_by_one(own.getArg(0), own.getArg(1), own.getArg(2));
+               return nullptr;
+             });
+  b.CreateCall(f, {v, first, each});
 }
 
 Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* indices,
@@ -103,7 +126,7 @@ Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* in
     }
     return v;
   };
-  if ((loaded_apart += count) <= kMostInPlace) return one_by_one(base->value, indices);
+  if ((moved_apart += count) <= kMostInPlace) return one_by_one(base->value, indices);
   // Narrow indices stay as they are: half as many registers hold them.
   using namespace llvm::PatternMatch;
   Value* given = nullptr;

@@ -159,7 +159,7 @@ struct CodeGen::Impl {
   std::map<std::pair<int, std::uint64_t>, Node*> constants;
   int lanes = 1, active = 1;
   bool streaming = false;
-  int loaded_apart = 0;  // elements, in this function, each by a load of its own
+  int moved_apart = 0;  // elements, in this function, each by a load or store of its own
   std::string entry_name;
   Scalar begin, end;
   std::vector<std::unique_ptr<CodeGen>> parts;
@@ -327,6 +327,8 @@ struct CodeGen::Impl {
   /// Elements from an address on, `step` from each to the next, a load for each lane.
   llvm::Value* load_apart(llvm::Type* t, llvm::Value* first, std::int64_t step, int w,
                           llvm::Align align);
+  /// The other way round, of the lanes that are active.
+  void store_apart(llvm::Value* v, llvm::Value* first, std::int64_t step, llvm::Align align);
   /// Elements by indices, a load for each lane.
   llvm::Value* load_one_by_one(llvm::Type* t, const Node* base, llvm::Value* indices,
                                llvm::Align align);

@@ -179,6 +179,12 @@ static bool has_masked_loads(std::int64_t bits) {
   return isa == runtime::Isa::avx512 || (isa == runtime::Isa::avx2 && bits >= 32);
 }
 
+// Whether processors have stores of the elements of a vector to places of their own. LLVM would take each place out of a
+// vector of addresses.
+static bool has_scatters(std::int64_t bits) {
+  return runtime::target_isa() == runtime::Isa::avx512 && bits >= 32;
+}
+
 // Elements at known places, or known but for a number that all have in common, that lie within one vector, as at the ends
 // of rows that are rolled or padded, or within a few, as every other of short rows: one load, of no more than lies between
 // them, or several, and as many permutations.
@@ -409,6 +415,8 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
     else m.store_whole(v, address, align);
     return;
   }
+  if (affine(i) && !has_scatters(t->getScalarSizeInBits()))
+    return m.store_apart(v, m.element_address(t, p, i), i->stride, align);
   Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
   if (mask == nullptr) mask = llvm::Constant::getAllOnesValue(m.vector_type(m.b.getInt1Ty(), w));
   m.b.CreateMaskedScatter(v, addresses, align, mask);
