@@ -27,6 +27,37 @@ TEST(CompiledTranspose, MovesEveryElementWhateverTheShape) {
   }
 }
 
+// Joined and padded rows are read part by part, without a choice for each lane, wherever chunks end.
+TEST(CompiledTranspose, OfJoinedRowsGoesPartByPart) {
+  const auto joined = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(lax::neg(lax::concatenate(Arrays{x[0], x[1], x[0]}, 1)), {1, 0})};
+  };
+  const auto padded = [](std::span<const Array> x) {
+    const Array all = lax::pad(x[0], lax::full({}, x[0].dtype(), 7), {{0, 0, 0}, {21, 5, 0}});
+    return Arrays{lax::transpose(all, {1, 0}), lax::transpose(all, {1, 0})};
+  };
+  const auto in_batches = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(lax::concatenate(Arrays{x[0], x[1]}, 2), {0, 2, 1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8}) {
+    for (const std::int64_t rows : {9, 1003}) {
+      for (const std::int64_t n : {5, 31, 128}) {
+        const Arrays x{uniform({rows, n}, dtype, 0, 100), uniform({rows, 40}, dtype, 0, 100)};
+        for (const Program& f : {Program(joined), Program(padded)}) {
+          const Compiled code = check(f, x);
+          if (rows == 1003) expect_same_for_any_number_of_threads(code, x);
+        }
+        check(in_batches, {uniform({3, rows, n}, dtype), uniform({3, rows, 2 * n}, dtype)});
+      }
+    }
+  }
+  const Arrays wide{uniform({9, 70'001}, DType::f32), uniform({9, 40'000}, DType::f32)};
+  expect_same_for_any_number_of_threads(check(joined, wide), wide);
+  const Compiled code =
+      check(joined, {uniform({50, 31}, DType::f32), uniform({50, 40}, DType::f32)});
+  EXPECT_EQ(code->text("ir").find("select <"), std::string::npos);
+}
+
 // Short rows are read as columns of whole vectors, whatever vectors leave over, in batches and seen as other shapes, too.
 TEST(CompiledTranspose, OfShortRowsReadsThemAsColumns) {
   const auto twice = [](std::span<const Array> x) {

@@ -15,6 +15,11 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLine = 64;  // bytes
+// Equations of all parts of what is transposed, each of which is as many instructions as there are lanes.
+constexpr std::size_t kMostOfParts = 64;
+// Elements of the rows of parts, on average. A vector of parts of two is a load and a permutation: tiles took 1.15 times as
+// long.
+constexpr std::int64_t kShortestPart = 3;
 
 class TransposeEmitter {
  public:
@@ -38,6 +43,8 @@ class TransposeEmitter {
       transposes_.push_back(e);
     }
     if (!short_rows_ && shape_[dim_] < lanes / 2) transposes_.clear();
+    if (!transposes_.empty() && !short_rows_) seams_ = find_seams(k, shape_[dim_], kMostOfParts);
+    if (std::ssize(seams_) * kShortestPart >= shape_[dim_]) seams_.clear();
     if (!large || transposes_.empty()) return;
     next_ = next_tiles();
     value_at_.ask_for(next_);
@@ -102,7 +109,31 @@ class TransposeEmitter {
     };
     if (d != dim_) gen_.loop(outer[d].first, outer[d].second, [&](Scalar i) { next(i, rows); });
     else if (by_lines_) next(outer[d].first, 0);
-    else for_each_tile(gen_, outer[d], shape_[dim_], lanes_, next);
+    else tiles_of_parts(outer[d], next);
+  }
+
+  // Rows of tiles along the dimension in which operands are contiguous: of each part that they are put together of by
+  // themselves, since a tile that a seam runs through would be read lane by lane.
+  void tiles_of_parts(const std::pair<Scalar, Scalar>& range,
+                      const std::function<void(Scalar i, int rows)>& f) {
+    const std::int64_t size = shape_[dim_];
+    if (seams_.empty()) return for_each_tile(gen_, range, size, lanes_, f);
+    const bool all = CodeGen::known_bounds(range.first, range.second) == KnownBounds{0, size};
+    std::vector<std::int64_t> ends = seams_;
+    ends.push_back(size);
+    std::int64_t from = 0;
+    for (const std::int64_t to : ends) {
+      const Scalar skipped = gen_.index(from);
+      const Scalar low = all ? gen_.index(0) : gen_.sub(gen_.max(range.first, skipped), skipped);
+      const Scalar high =
+          all ? gen_.index(to - from) : gen_.sub(gen_.min(range.second, gen_.index(to)), skipped);
+      for_each_tile(gen_, {low, high}, to - from, lanes_, [&](Scalar i, int rows) {
+        f(gen_.within(gen_.add(i, skipped), from,
+                      std::max<std::int64_t>(from, to - std::max(rows, 1))),
+          rows);
+      });
+      from = to;
+    }
   }
 
   // Equations that make what is transposed.
@@ -136,7 +167,7 @@ class TransposeEmitter {
         (reads_beside() ? 4 : 2) * kLine / static_cast<std::int64_t>(size_of(dtype));
     const Scalar size = last_column();
     gen_.loop_carried(first_column(), size, side, {}, [&](Scalar first, const Scalars&) {
-      for_each_tile(gen_, range, shape_[dim_], lanes_, [&](Scalar i, int rows) {
+      tiles_of_parts(range, [&](Scalar i, int rows) {
         Index at = index;
         at[dim_] = i;
         columns(at, rows, first, gen_.min(gen_.add(first, gen_.index(side)), size));
@@ -258,7 +289,8 @@ class TransposeEmitter {
   int lanes_;
   bool by_lines_;  ///< not row by row
   std::vector<int> transposes_;
-  bool short_rows_ = false;  ///< all of them read short rows
+  bool short_rows_ = false;          ///< all of them read short rows
+  std::vector<std::int64_t> seams_;  ///< along `dim_`
   NextTile next_;
 };
 

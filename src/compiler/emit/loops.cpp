@@ -107,11 +107,13 @@ Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t s
 void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::int64_t size,
                    int lanes, const std::function<void(Scalar i, int rows)>& f) {
   const auto [begin, end] = range;
-  gen.loop_carried(begin, gen.add(end, gen.index(1 - lanes)), lanes, {},
-                   [&](Scalar i, const Scalars&) {
-                     f(i, lanes);
-                     return Scalars{};
-                   });
+  if (size >= lanes) {
+    gen.loop_carried(begin, gen.add(end, gen.index(1 - lanes)), lanes, {},
+                     [&](Scalar i, const Scalars&) {
+                       f(i, lanes);
+                       return Scalars{};
+                     });
+  }
   const Scalar done = end_of_whole_steps(gen, begin, end, lanes);
   const int rest = static_cast<int>(size % lanes);
   const Scalar last = gen.index(size - rest);
@@ -119,10 +121,9 @@ void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::in
     if (rest > 0) gen.region([&] { f(last, rest); });
     return;
   }
-  const Scalar at_last = gen.compare(Compare::eq, done, last);
-  if (rest > 0) {
-    gen.if_then(gen.and_(at_last, gen.compare(Compare::gt, end, last)), [&] { f(last, rest); });
-  }
+  const Scalar at_last = gen.and_(gen.compare(Compare::eq, done, last),
+                                  gen.compare(Compare::eq, end, gen.index(size)));
+  if (rest > 0) gen.if_then(at_last, [&] { f(last, rest); });
   gen.loop(gen.select(at_last, end, done), end, [&](Scalar i) { f(i, 0); });
 }
 
