@@ -58,6 +58,27 @@ TEST(CompiledTranspose, OfJoinedRowsGoesPartByPart) {
   EXPECT_EQ(code->text("ir").find("select <"), std::string::npos);
 }
 
+// Rows that are turned around are squares whose columns come from the last to the first: nothing is turned in registers.
+TEST(CompiledTranspose, OfReversedRowsTakesColumnsFromTheLastToTheFirst) {
+  const auto shuffles = [](const Program& f, const Arrays& x) {
+    const std::string code = check(f, x, 1)->text("asm");
+    std::size_t found = 0;
+    for (const std::string name : {"vperm", "vpshufb"})
+      for (std::size_t at = 0; (at = code.find(name, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  const auto reversed = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(lax::rev(x[0], {1}), {1, 0})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::bool_}) {
+    for (const Shape& shape : {Shape{300, 45}, Shape{64, 64}, Shape{40, 9}}) {
+      const Arrays x{uniform(shape, dtype, 0, 100)};
+      const std::size_t of_turned = shuffles(reversed, x);
+      if (dtype == DType::f32) { EXPECT_LE(of_turned, shuffles(transposed({1, 0}), x) + 4); }
+    }
+  }
+}
+
 // Short rows are read as columns of whole vectors, whatever vectors leave over, in batches and seen as other shapes, too.
 TEST(CompiledTranspose, OfShortRowsReadsThemAsColumns) {
   const auto twice = [](std::span<const Array> x) {

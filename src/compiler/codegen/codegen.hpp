@@ -167,7 +167,7 @@ class CodeGen final : public Emitter {
   Scalars fold_rows(std::vector<Scalars> rows, const Combine& combine);
   /// Lanes n, n + 1, ... of a and b side by side.
   Scalar slide(Scalar a, Scalar b, int n);
-  /// As many vectors as there are lanes: lane j of result i is lane i of rows[j].
+  /// As many vectors as there are lanes: lane j of result i is lane i of rows[j], if that is active.
   Scalars transpose(Scalars rows);
   bool is_uniform(Scalar x) const;
   /// Whether a condition holds in any of the lanes that count. One uniform value.

@@ -2,7 +2,9 @@
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Intrinsics.h>
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "compiler/codegen/codegen_impl.hpp"
 
@@ -192,6 +194,32 @@ Mask every_other(int lanes, int part, bool odd) {
   return mask;
 }
 
+/// A row of a square, and which column each of its lanes is.
+struct Row {
+  Value* value;
+  std::vector<int> columns;
+};
+
+// The lanes that each row takes of another vector, if these are of one vector, and the same for all rows. What is in the
+// lanes from `active` on does not matter.
+std::optional<Mask> common_order(const std::vector<Row>& rows, int active) {
+  std::optional<Mask> order;
+  for (const Row& r : rows) {
+    const auto* const shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(r.value);
+    if (shuffle == nullptr || shuffle->changesLength()) return {};
+    const llvm::ArrayRef<int> lanes = shuffle->getShuffleMask();
+    if (!order) order.emplace(lanes.begin(), lanes.end());
+    if (lanes != llvm::ArrayRef<int>(*order)) return {};
+  }
+  Mask left(order->size());  // lanes that are not taken so far
+  std::iota(left.begin(), left.end(), 0);
+  for (int l = 0; l < active; ++l) {
+    if (std::erase(left, (*order)[static_cast<std::size_t>(l)]) == 0) return {};
+  }
+  std::copy(left.begin(), left.end(), order->begin() + active);
+  return order;
+}
+
 }  // namespace
 
 // In round s, rows r and r + 2^s (where bit s of r is 0) become one vector of half of the columns of both, and one of
@@ -203,16 +231,20 @@ Scalars CodeGen::transpose(Scalars rows) {
   const int lanes = m.lanes;
   int d = 0;
   for (const Scalar r : rows) d = std::max(d, node_of(r)->depth);
-  struct Row {
-    Value* value;
-    std::vector<int> columns;  // of each lane
-  };
   std::vector<Row> v;
   std::vector<int> all(static_cast<std::size_t>(lanes));
   std::iota(all.begin(), all.end(), 0);
   for (const Scalar r : rows) v.push_back({m.as_vector(node_of(r), lanes), all});
   m.at(d);
   for (std::size_t r = 0; r < v.size(); ++r) v[r].value = m.to_memory(v[r].value, rows[r].dtype());
+  // Rows that are all turned around give the same columns from the last to the first.
+  if (const std::optional<Mask> order = common_order(v, m.active)) {
+    for (Row& r : v) {
+      r.value = llvm::cast<llvm::ShuffleVectorInst>(r.value)->getOperand(0);
+      for (std::size_t l = 0; l < order->size(); ++l)
+        r.columns[static_cast<std::size_t>((*order)[l])] = static_cast<int>(l);
+    }
+  }
   const int bits = static_cast<int>(v[0].value->getType()->getScalarSizeInBits());
   const int part = std::min(lanes, 128 / bits);
   const auto take = [&](const Row& x, const Row& y, const Mask& mask) {
