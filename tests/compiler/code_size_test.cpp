@@ -109,6 +109,17 @@ TEST(CodeSize, ElementsOfShortRowsAreReadAlone) {
   }
 }
 
+// A few rows of columns are no more code than one.
+TEST(CodeSize, ColumnsOfFewRowsArePutTogetherInALoop) {
+  const auto square = [](const Array& x) { return lax::mul(x, x); };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8}) {
+    for (const Shape& shape : {Shape{7, 7, 15}, Shape{4, 16, 9}, Shape{8, 8, 12}}) {
+      const Compiled code = check(columns(5, 2, shape[2], square), {uniform(shape, dtype)}, 1);
+      EXPECT_LT(lines_with(code, "shufflevector"), 250) << shape;
+    }
+  }
+}
+
 // Bytes for which processors have no scatter: neither 16 addresses in a vector for each store, nor 16 stores in place.
 TEST(CodeSize, ElementsThatLieApartAreWrittenByFunctions) {
   const Program f = [](std::span<const Array> x) {

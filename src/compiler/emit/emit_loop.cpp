@@ -166,8 +166,10 @@ static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes
     return false;
   const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
   const std::int64_t vectors = rows * detail::ceil_div(columns, lanes);
+  // Columns that are put together are a few shuffles each, and in LLVM each of these is slow.
+  const std::int64_t each = k.kernel().woven.empty() ? 1 : 4;
   return rows <= kMostRows &&
-         detail::saturating_mul(vectors, cost_of(k.scope, k.kernel())) <= kMost;
+         detail::saturating_mul(vectors, each * cost_of(k.scope, k.kernel())) <= kMost;
 }
 
 /// body(index) for each index of these sizes, without a loop.
