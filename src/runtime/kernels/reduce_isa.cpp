@@ -94,10 +94,7 @@ std::int64_t find_first(const T* x, std::int64_t n, T best) {
       const V v = load_from<V>(x + i + j * kLanes);
       found |= (v == wanted) | (v != v);
     }
-    std::uint64_t words[sizeof(V) / 8], any = 0;
-    __builtin_memcpy(words, &found, sizeof found);
-    for (const std::uint64_t word : words) any |= word;
-    if (any != 0) break;
+    if (any_lane(found)) break;
   }
   for (; i < n; ++i) {
     if (x[i] == best || x[i] != x[i]) return i;

@@ -47,6 +47,14 @@ TELAMON_INLINE V load_from(const T* from) {
   return v;
 }
 
+/// Whether any lane of a comparison holds.
+TELAMON_INLINE bool any_lane(auto compared) {
+  std::uint64_t words[sizeof compared / 8], any = 0;
+  __builtin_memcpy(words, &compared, sizeof compared);
+  for (const std::uint64_t word : words) any |= word;
+  return any != 0;
+}
+
 }  // namespace loops
 }  // namespace
 }  // namespace v1

@@ -13,6 +13,29 @@ namespace loops {
 using kernels::ReduceOp;
 using kernels::ScanLoop;
 
+/// Max and Min of numbers that are not NaN: one instruction. Of equals, which may be zeros with different
+/// signs, the later.
+struct MaxOfNumbers {};
+struct MinOfNumbers {};
+TELAMON_INLINE auto combine(MaxOfNumbers, auto a, auto b) { return simd::at_least(b, a); }
+TELAMON_INLINE auto combine(MinOfNumbers, auto a, auto b) { return simd::at_most(b, a); }
+/// What F is where there is no NaN, if that is another operation.
+template <class F, class T> struct OfNumbers {
+  using Type = F;
+};
+template <> struct OfNumbers<Max, float> {
+  using Type = MaxOfNumbers;
+};
+template <> struct OfNumbers<Max, double> {
+  using Type = MaxOfNumbers;
+};
+template <> struct OfNumbers<Min, float> {
+  using Type = MinOfNumbers;
+};
+template <> struct OfNumbers<Min, double> {
+  using Type = MinOfNumbers;
+};
+
 template <class F, class T>
 void scan_line(std::int64_t n, const T* in, T* out, bool reverse) {
   const std::int64_t step = reverse ? -1 : 1;
@@ -110,13 +133,32 @@ void scan_long_line(std::int64_t n, const T* in, T* out) {
   const std::int64_t vectors = n / kLanes, rest = n - vectors * kLanes;
   const auto place = [&](std::int64_t i) { return kReverse ? n - (i + 1) * kLanes : i * kLanes; };
   V before = {};
-  for (std::int64_t i = 0; i < vectors; ++i) {
-    const V v = scan_lanes<F, kReverse>(load_from<V>(in + place(i)), lane);
-    const V sum = i == 0 ? v : combine(F{}, before, v);
-    __builtin_memcpy(out + place(i), &sum, sizeof sum);
-    const V all = of_lane<kLast>(v, std::make_integer_sequence<int, kLanes>());
-    before = i == 0 ? all : combine(F{}, before, all);
+  const auto scan = [&]<class G>(G, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const V v = scan_lanes<G, kReverse>(load_from<V>(in + place(i)), lane);
+      const V result = i == 0 ? v : combine(G{}, before, v);
+      __builtin_memcpy(out + place(i), &result, sizeof result);
+      const V all = of_lane<kLast>(v, std::make_integer_sequence<int, kLanes>());
+      before = i == 0 ? all : combine(G{}, before, all);
+    }
+  };
+  using OnNumbers = typename OfNumbers<F, T>::Type;
+  std::int64_t done = 0;
+  if constexpr (!std::is_same_v<OnNumbers, F>) {
+    constexpr std::int64_t kAsked = 64;  // registers, which the cache holds until they are combined
+    while (done < vectors) {
+      const std::int64_t end = done + kAsked < vectors ? done + kAsked : vectors;
+      auto nans = (V{} != V{});
+      for (std::int64_t i = done; i < end; ++i) {
+        const V v = load_from<V>(in + place(i));
+        nans |= (v != v);
+      }
+      if (any_lane(nans)) break;
+      scan(OnNumbers{}, done, end);
+      done = end;
+    }
   }
+  scan(F{}, done, vectors);
   T running = before[0];
   for (std::int64_t i = 0; i < rest; ++i) {
     const std::int64_t at = kReverse ? rest - 1 - i : n - rest + i;
@@ -126,17 +168,22 @@ void scan_long_line(std::int64_t n, const T* in, T* out) {
 
 /// Shorter lines are sums in order, as in the loops that are generated for a few elements.
 constexpr std::int64_t kLongLine = 64;
+/// With 16 bytes of small integers at a time, and no instruction that moves each anywhere, registers gain nothing.
+template <class T> constexpr bool kByRegisters =
+    !kIsComplex<T> && (sizeof(T) >= 4 || simd::kBytes > 16);
 
 template <class F, class T>
 void scan_run(std::int64_t lines, std::int64_t n, const char* in, char* out, bool reverse) {
   const T* x = reinterpret_cast<const T*>(in);
   T* y = reinterpret_cast<T*>(out);
-  if constexpr (sizeof(T) >= 4 && !kIsComplex<T>) {
+  if constexpr (kByRegisters<T>) {
     for (std::int64_t i = 0; n >= kLongLine && i < lines; ++i) {
       if (reverse) scan_long_line<F, true, T>(n, x + i * n, y + i * n);
       else scan_long_line<F, false, T>(n, x + i * n, y + i * n);
     }
     if (n >= kLongLine) return;
+  }
+  if constexpr (kByRegisters<T> && sizeof(T) >= 4) {
     constexpr std::int64_t kLanes = VectorOf<T>::kLanes;
     for (std::int64_t i = 0; lines > 1 && n >= kLanes && i < lines; i += kLanes)
       scan_side_by_side<F, T>(lines - i, n, x + i * n, y + i * n, reverse);

@@ -1,0 +1,198 @@
+// Running sums, products and extremes against a plain loop, bit by bit: lengths around those of registers and blocks, and
+// numbers that are none, infinite, or zeros with signs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "runtime/kernels/copy.hpp"
+#include "runtime/kernels/reduce.hpp"
+#include "support/threads.hpp"
+
+namespace {
+
+using namespace telamon;
+using kernels::contiguous_view;
+using kernels::Direction;
+using kernels::ReduceOp;
+using kernels::View;
+using telamon_test::WithThreads;
+
+constexpr Direction kDirections[] = {Direction::forward, Direction::reverse};
+
+template <class T>
+std::vector<T> scan(ReduceOp op, const std::vector<T>& x, const Shape& shape, int axis,
+                    Direction direction) {
+  std::vector<T> in = x, out(x.size());
+  kernels::run_cumulative(op, contiguous_view(in.data(), dtype_of<T>, shape), axis, direction,
+                          contiguous_view(out.data(), dtype_of<T>, shape));
+  return out;
+}
+
+/// combine(what came before, x) along the axis, element after element.
+template <class T, class Combine>
+std::vector<T> plain_scan(const std::vector<T>& x, const Shape& shape, int axis,
+                          Direction direction, const Combine& combine) {
+  std::vector<T> y = x;
+  std::int64_t inner = 1;
+  for (int d = axis + 1; d < shape.ndim(); ++d) inner *= shape[static_cast<std::size_t>(d)];
+  const std::int64_t length = shape[static_cast<std::size_t>(axis)], n = shape.num_elements();
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t i = direction == Direction::forward ? k : n - 1 - k;
+    const std::int64_t index = i / inner % length;
+    const std::int64_t before = direction == Direction::forward ? i - inner : i + inner;
+    if (index == (direction == Direction::forward ? 0 : length - 1)) continue;
+    y[static_cast<std::size_t>(i)] =
+        combine(y[static_cast<std::size_t>(before)], x[static_cast<std::size_t>(i)]);
+  }
+  return y;
+}
+
+template <class T>
+std::uint64_t bits_of(T x) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &x, sizeof x);
+  return bits;
+}
+
+template <class T>
+void expect_same_bits(const std::vector<T>& got, const std::vector<T>& want, const Shape& shape,
+                      int axis) {
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(bits_of(got[i]), bits_of(want[i]))
+        << short_name(dtype_of<T>) << " " << shape.to_string() << " axis " << axis << " at " << i;
+  }
+}
+
+// ---- extremes of floats
+
+/// The first NaN, and of equals, which may be zeros with different signs, the later.
+template <class T>
+T extreme(ReduceOp op, T before, T x) {
+  if (before != before) return before;
+  return (op == ReduceOp::max ? before > x : before < x) ? before : x;
+}
+
+template <class T>
+void expect_extremes(const std::vector<T>& x, const Shape& shape, int axis) {
+  for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) {
+    for (const Direction direction : kDirections) {
+      const auto want = plain_scan(x, shape, axis, direction,
+                                   [op](T before, T now) { return extreme(op, before, now); });
+      expect_same_bits(scan(op, x, shape, axis, direction), want, shape, axis);
+    }
+  }
+}
+
+/// Zeros of both signs, then rising and falling whole numbers, and infinities late in both directions.
+template <class T>
+std::vector<T> numbers_and_zeros(std::int64_t n) {
+  std::vector<T> x(static_cast<std::size_t>(n));
+  constexpr double kZeros[] = {-0.0, 0.0, 0.0, -0.0, -0.0};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double number = i % 3 == 0 ? kZeros[i % 5] : static_cast<double>(i * 31 % 64 - 32) / 64;
+    x[static_cast<std::size_t>(i)] = static_cast<T>(number);
+  }
+  for (const std::int64_t i : {n / 2, n / 2 + 1}) {
+    if (i < n)
+      x[static_cast<std::size_t>(i)] = (i % 2 == 0 ? -1 : 1) * std::numeric_limits<T>::infinity();
+  }
+  return x;
+}
+
+template <class T>
+class ScanOfFloats : public ::testing::Test {};
+using Floats = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(ScanOfFloats, Floats);
+
+TYPED_TEST(ScanOfFloats, FindsExtremesOfLinesOfAnyLength) {
+  for (const std::int64_t n :
+       {1,   2,   7,   8,   9,   15,  16,  17,   31,   32,   33,   63,   64,   65,   127, 128,
+        255, 256, 257, 511, 512, 513, 527, 1023, 1024, 1025, 1040, 2047, 2048, 2049, 5000}) {
+    const auto x = numbers_and_zeros<TypeParam>(3 * n);
+    expect_extremes(x, {n, 3}, 0);
+    expect_extremes(x, {3, n}, 1);
+    expect_extremes(std::vector(x.begin(), x.begin() + n), {n}, 0);
+  }
+}
+
+TYPED_TEST(ScanOfFloats, KeepsTheFirstNanWhereverItIs) {
+  using T = TypeParam;
+  // Blocks of 64 registers, of 2 to 16 numbers.
+  for (const std::int64_t n : {5, 40, 64, 70, 128, 256, 300, 512, 600, 1024, 1100, 2100}) {
+    const auto numbers = numbers_and_zeros<T>(2 * n);
+    for (const std::int64_t border : {0, 1, 16, 64, 128, 256, 512, 1024, 2048}) {
+      for (const std::int64_t place : {border - 1, border, border + 1, n - border}) {
+        if (place < 0 || place >= n) continue;
+        auto x = numbers;
+        x[static_cast<std::size_t>(place)] = std::numeric_limits<T>::quiet_NaN();
+        x[static_cast<std::size_t>(n - 1)] = -std::numeric_limits<T>::quiet_NaN();
+        expect_extremes(x, {2, n}, 1);
+        expect_extremes(x, {n, 2}, 0);
+      }
+    }
+  }
+}
+
+TYPED_TEST(ScanOfFloats, GivesTheSameBitsForAnyNumberOfThreads) {
+  const Shape shape{90, 1100};
+  const auto x = numbers_and_zeros<TypeParam>(shape.num_elements());
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+    for (const int axis : {0, 1}) {
+      for (const Direction direction : kDirections) {
+        std::vector<TypeParam> one, four;
+        for (auto [threads, y] : {std::pair{1, &one}, {4, &four}}) {
+          const WithThreads scope(threads);
+          *y = scan(op, x, shape, axis, direction);
+        }
+        expect_same_bits(four, one, shape, axis);
+      }
+    }
+  }
+}
+
+// ---- integers
+
+template <class T>
+class ScanOfIntegers : public ::testing::Test {};
+using Integers = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t,
+                                  std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+TYPED_TEST_SUITE(ScanOfIntegers, Integers);
+
+TYPED_TEST(ScanOfIntegers, WrapsAroundInLinesOfAnyLength) {
+  using T = TypeParam;
+  const auto combine = [](ReduceOp op, T a, T b) {
+    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+    switch (op) {
+      case ReduceOp::sum: return static_cast<T>(x + y);
+      case ReduceOp::prod: return static_cast<T>(x * y);
+      case ReduceOp::max: return std::max(a, b);
+      default: return std::min(a, b);
+    }
+  };
+  for (const std::int64_t n :
+       {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 191, 192, 200, 1000}) {
+    std::vector<T> x(static_cast<std::size_t>(3 * n));
+    std::uint64_t random = 5;
+    for (T& v : x) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      v = static_cast<T>(static_cast<T>(random >> 33) | 1);  // odd: products are never all zeros
+    }
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min}) {
+      const auto each = [&](T a, T b) { return combine(op, a, b); };
+      for (const Direction direction : kDirections) {
+        for (const auto& [shape, axis] :
+             {std::pair<Shape, int>{{3, n}, 1}, {{n, 3}, 0}, {{3 * n}, 0}}) {
+          expect_same_bits(scan(op, x, shape, axis, direction),
+                           plain_scan(x, shape, axis, direction, each), shape, axis);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
