@@ -195,4 +195,58 @@ TYPED_TEST(ScanOfIntegers, WrapsAroundInLinesOfAnyLength) {
   }
 }
 
+// ---- 16-bit floats
+
+template <class T>
+class ScanOfSmallFloats : public ::testing::Test {};
+using SmallFloats = ::testing::Types<Half, BFloat16>;
+TYPED_TEST_SUITE(ScanOfSmallFloats, SmallFloats);
+
+template <class To, class From>
+std::vector<To> converted(std::vector<From> x) {
+  std::vector<To> y(x.size());
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  kernels::run_convert(contiguous_view(x.data(), dtype_of<From>, shape),
+                       contiguous_view(y.data(), dtype_of<To>, shape));
+  return y;
+}
+
+TYPED_TEST(ScanOfSmallFloats, IsTheOneOfF32Rounded) {
+  using T = TypeParam;
+  for (const Shape& shape : {Shape{1}, Shape{17}, Shape{40}, Shape{64}, Shape{2100}, Shape{3, 16},
+                             Shape{20, 33}, Shape{5, 64}, Shape{3, 1030}, Shape{1030, 3},
+                             Shape{40, 1100}, Shape{3, 5, 7}, Shape{0, 3}, Shape{3, 0}}) {
+    const auto n = static_cast<std::size_t>(shape.num_elements());
+    for (const bool strange : {false, true}) {
+      std::vector<float> numbers = numbers_and_zeros<float>(shape.num_elements());
+      for (std::size_t i = 0; i < n && !strange; ++i) {
+        if (std::isinf(numbers[i])) numbers[i] = 0x1p-20f;  // denormal in f16
+      }
+      if (strange && n > 2) numbers[n / 3] = -std::numeric_limits<float>::quiet_NaN();
+      const auto x = converted<T>(numbers);
+      for (int axis = 0; axis < shape.ndim(); ++axis) {
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min}) {
+          for (const Direction direction : kDirections) {
+            const auto want = converted<T>(scan(op, converted<float>(x), shape, axis, direction));
+            expect_same_bits(scan(op, x, shape, axis, direction), want, shape, axis);
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(ScanOfSmallFloats, TakesTransposedOperands) {
+  auto x = converted<TypeParam>(numbers_and_zeros<float>(35));
+  std::vector<TypeParam> turned(35), got(35);
+  const auto size = static_cast<std::int64_t>(sizeof(TypeParam));
+  const View view{reinterpret_cast<char*>(x.data()), dtype_of<TypeParam>, {5, 7}, {size, 5 * size}};
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 7; ++j) turned[i * 7 + j] = x[j * 5 + i];
+  }
+  kernels::run_cumulative(ReduceOp::sum, view, 1, Direction::forward,
+                          contiguous_view(got.data(), dtype_of<TypeParam>, {5, 7}));
+  expect_same_bits(got, scan(ReduceOp::sum, turned, {5, 7}, 1, Direction::forward), {5, 7}, 1);
+}
+
 }  // namespace

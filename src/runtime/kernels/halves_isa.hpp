@@ -29,28 +29,60 @@ TELAMON_INLINE float widen(BFloat16 x) {
   return bits_as<float>(static_cast<std::uint32_t>(x.bits) << 16);
 }
 
-/// Round to nearest even. Adding 1/2 to a number below 2^-14 leaves its denormal half in the low bits.
-TELAMON_INLINE Half to_half(float x) {
-  const std::uint32_t bits = bits_as<std::uint32_t>(x), sign = (bits >> 16) & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const std::uint32_t denormal =
-      bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
-  const std::uint32_t normal = (magnitude + 0xc8000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  std::uint32_t half = magnitude < 0x38800000u ? denormal : normal;
-  half = magnitude >= 0x47800000u ? 0x7c00u : half;
-  half = magnitude > 0x7f800000u ? 0x7e00u : half;
-  return {static_cast<std::uint16_t>(half | sign)};
+/// Round to nearest even. Adding 1/2 to a number below 2^-14 leaves its denormal half in the low bits. Of one number, or of
+/// those of a register.
+template <class Bits, class Number>
+TELAMON_INLINE Bits half_bits(Number x) {
+  const Bits bits = bits_as<Bits>(x), sign = (bits >> 16) & 0x8000u;
+  const Bits magnitude = bits & 0x7fffffffu;
+  const Bits denormal = bits_as<Bits>(bits_as<Number>(magnitude) + 0.5f) - 0x3f000000u;
+  const Bits normal = (magnitude + 0xc8000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  Bits half = magnitude < 0x38800000u ? denormal : normal;
+  half = magnitude >= 0x47800000u ? Bits{} + 0x7c00u : half;
+  half = magnitude > 0x7f800000u ? Bits{} + 0x7e00u : half;
+  return half | sign;
 }
-TELAMON_INLINE BFloat16 to_bfloat16(float x) {
-  const std::uint32_t bits = bits_as<std::uint32_t>(x);
-  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const std::uint32_t nan = (bits >> 16) | 0x0040u;
-  return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
+template <class Bits, class Number>
+TELAMON_INLINE Bits bfloat16_bits(Number x) {
+  const Bits bits = bits_as<Bits>(x);
+  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Bits nan = (bits >> 16) | 0x0040u;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+}
+/// The bits of f16 or bf16, T, in 32.
+template <class T, class Bits, class Number>
+TELAMON_INLINE Bits narrow_bits(Number x) {
+  if constexpr (std::is_same_v<T, Half>) return half_bits<Bits>(x);
+  else return bfloat16_bits<Bits>(x);
 }
 template <class T>
 TELAMON_INLINE T narrow_to(float x) {
-  if constexpr (std::is_same_v<T, Half>) return to_half(x);
-  else return to_bfloat16(x);
+  return {static_cast<std::uint16_t>(narrow_bits<T, std::uint32_t>(x))};
+}
+
+/// As many as a register of f32 has lanes, in memory, widened.
+TELAMON_INLINE simd::F32 widen_lanes(const BFloat16* from) {
+  std::uint16_t bits __attribute__((vector_size(simd::kBytes / 2)));
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return (simd::F32)(__builtin_convertvector(bits, simd::U32) << 16);
+}
+TELAMON_INLINE simd::F32 widen_lanes(const Half* from) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  simd::F32 x;
+  for (int j = 0; j < simd::Lanes<simd::F32>::kCount; ++j) x[j] = widen(from[j]);
+  return x;
+#endif
+}
+/// A register of f32, rounded, to memory.
+template <class T>
+TELAMON_INLINE void narrow_lanes(T* to, simd::F32 x) {
+  using Narrow = std::uint16_t __attribute__((vector_size(simd::kBytes / 2)));
+  const Narrow bits = __builtin_convertvector((narrow_bits<T, simd::U32>(x)), Narrow);
+  __builtin_memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
 template <class T>

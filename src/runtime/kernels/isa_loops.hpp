@@ -29,9 +29,9 @@
           telamon::DType dtype, bool dots);                                                       \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ReduceLoop                   \
       telamon_##isa##_reduce_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);           \
-  extern "C"                                                                                      \
-      __attribute__((visibility("hidden"))) telamon::kernels::ScanLoop telamon_##isa##_scan_loop( \
-          telamon::kernels::ReduceOp op, telamon::DType dtype);                                   \
+  extern "C" __attribute__((visibility("hidden")))                                                \
+  const telamon::kernels::ScanLoop* telamon_##isa##_scan_loop(telamon::kernels::ReduceOp op,      \
+                                                              telamon::DType dtype);              \
   extern "C" __attribute__((visibility("hidden")))                                                \
   const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);  \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::WindowOffsets                \

@@ -9,10 +9,13 @@ namespace kernels {
 
 /// Reduces n > 0 contiguous elements to one.
 using ReduceLoop = void (*)(std::int64_t n, const char* in, char* out);
-/// Lines of n > 0 elements that follow each other: out[0] = in[0], out[i] = out[i - 1] op in[i], or the
-/// same from the end.
-using ScanLoop = void (*)(std::int64_t lines, std::int64_t n, const char* in, char* out,
-                          bool reverse);
+struct ScanLoop {
+  /// Lines of n > 0 elements that follow each other: out[0] = in[0], out[i] = out[i - 1] op in[i], or the
+  /// same from the end.
+  void (*lines)(std::int64_t lines, std::int64_t n, const char* in, char* out, bool reverse);
+  /// Side by side, for 16-bit floats only: running[i] = running[i] op in[i], and out[i] is that, rounded.
+  void (*row)(std::int64_t n, const char* in, float* running, char* out);
+};
 struct ArgLoop {
   /// The index of the extreme among n > 0 contiguous elements.
   std::int64_t (*run)(std::int64_t n, const char* in);

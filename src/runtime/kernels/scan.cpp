@@ -49,12 +49,11 @@ void for_each_tile(const Lines& lines, const Body& body) {
   });
 }
 
-/// Runs `body` on a dense operand: `in` itself or a copy, in f32 for the 16-bit floats.
+/// Runs `body` on a dense operand of `dtype`: `in` itself or a copy.
 template <class Body>
-void with_dense(const View& in, const Body& body) {
-  const bool small = detail::is_small_float(in.dtype);
-  if (!small && is_contiguous(in)) return body(in);
-  const Temporary copy(in.shape, small ? DType::f32 : in.dtype);
+void with_dense(const View& in, DType dtype, const Body& body) {
+  if (in.dtype == dtype && is_contiguous(in)) return body(in);
+  const Temporary copy(in.shape, dtype);
   run_convert(in, copy.view());
   body(copy.view());
 }
@@ -64,15 +63,28 @@ void with_dense(const View& in, const Body& body) {
                             std::string(short_name(dtype)));
 }
 
+/// Rows of 16-bit floats one after the other. What they come to so far is not rounded.
+void scan_small_rows(const ScanLoop& loop, DType dtype, std::int64_t rows, std::int64_t columns,
+                     std::int64_t step, char* from, char* to) {
+  float running[kTile];
+  const View first = contiguous_view(from, dtype, {columns});
+  const View wide = contiguous_view(running, DType::f32, {columns});
+  run_convert(first, wide);
+  run_convert(wide, contiguous_view(to, dtype, {columns}));
+  for (std::int64_t i = 1; i < rows; ++i)
+    loop.row(columns, from + i * step, running, to + i * step);
+}
+
 void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, const View& out) {
   constexpr decltype(&telamon_generic_scan_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(scan_loop);
   constexpr const char* kNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
   constexpr Op kBinary[] = {Op::add, Op::mul, Op::max, Op::min};
   TELAMON_CHECK(op <= ReduceOp::min, "scans are sums, products, maxima and minima");
-  const ScanLoop scan = kLoops[static_cast<int>(runtime::host_isa())](op, in.dtype);
+  const ScanLoop scan = *kLoops[static_cast<int>(runtime::host_isa())](op, in.dtype);
   const Kernel rows = find_kernel(kBinary[static_cast<int>(op)], in.dtype);
-  if (scan == nullptr || !rows) unsupported(kNames[static_cast<int>(op)], in.dtype);
+  if ((scan.lines == nullptr && scan.row == nullptr) || !rows)
+    unsupported(kNames[static_cast<int>(op)], in.dtype);
   const Lines lines = lines_along(in.shape, axis);
   const auto size = static_cast<std::int64_t>(size_of(in.dtype));
   const bool reverse = direction == Direction::reverse;
@@ -82,8 +94,8 @@ void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, cons
     const std::int64_t rows = (kChunk / lines.length / 16 + 1) * 16;
     return runtime::parallel_for((all + rows - 1) / rows, [&](std::int64_t chunk) {
       const std::int64_t start = chunk * rows * lines.length * size;
-      scan(std::min(rows, all - chunk * rows), lines.length, in.data + start, out.data + start,
-           reverse);
+      scan.lines(std::min(rows, all - chunk * rows), lines.length, in.data + start,
+                 out.data + start, reverse);
     });
   }
   const std::int64_t step = (reverse ? -1 : 1) * lines.inner * size;
@@ -92,6 +104,8 @@ void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, cons
     const std::int64_t start = (outer * lines.length * lines.inner + first + column) * size;
     const char* from = in.data + start;
     char* to = out.data + start;
+    if (scan.row != nullptr)
+      return scan_small_rows(scan, in.dtype, lines.length, columns, step, in.data + start, to);
     std::memcpy(to, from, static_cast<std::size_t>(columns * size));
     for (std::int64_t i = 1; i < lines.length; ++i) {
       const char* pair[] = {to, from + i * step};
@@ -128,7 +142,8 @@ void run_arg(bool largest, const View& in, int axis, const View& out) {
   TELAMON_CHECK(in.shape[static_cast<std::size_t>(axis)] > 0, "argmax and argmin need an element");
   TELAMON_CHECK(is_integer(out.dtype) && is_contiguous(out), "indices are dense integers");
   if (out.shape.num_elements() == 0) return;
-  with_dense(in, [&](const View& dense) {
+  const DType dtype = detail::is_small_float(in.dtype) ? DType::f32 : in.dtype;
+  with_dense(in, dtype, [&](const View& dense) {
     if (out.dtype == DType::i64)
       return arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(out.data));
     const Temporary indices(out.shape, DType::i64);
@@ -143,7 +158,9 @@ void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, 
   TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
                 "a scan keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
-  with_dense(in, [&](const View& dense) {
+  const bool lines = lines_along(in.shape, axis).inner == 1;
+  const DType dtype = lines && detail::is_small_float(in.dtype) ? DType::f32 : in.dtype;
+  with_dense(in, dtype, [&](const View& dense) {
     if (dense.dtype == out.dtype) return scan_dense(op, dense, axis, direction, out);
     const Temporary wide(out.shape, dense.dtype);
     scan_dense(op, dense, axis, direction, wide.view());

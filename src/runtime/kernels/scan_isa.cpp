@@ -1,6 +1,7 @@
-// Running reductions of contiguous lines, for one instruction set.
+// Running reductions of contiguous lines, and of rows of 16-bit floats side by side, for one instruction set.
 #include <utility>
 
+#include "runtime/kernels/halves_isa.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/registers_isa.hpp"
 #include "runtime/kernels/transpose_isa.hpp"
@@ -192,13 +193,34 @@ void scan_run(std::int64_t lines, std::int64_t n, const char* in, char* out, boo
   for (std::int64_t i = 0; i < lines; ++i) scan_line<F, T>(n, x + i * n, y + i * n, reverse);
 }
 
+/// One row of scans of 16-bit floats side by side.
+template <class F, class S>
+void scan_row(std::int64_t n, const char* in, float* running, char* out) {
+  const S* x = reinterpret_cast<const S*>(in);
+  S* to = reinterpret_cast<S*>(out);
+  constexpr std::int64_t kLanes = VectorOf<float>::kLanes;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const simd::F32 now = combine(F{}, load_from<simd::F32>(running + i), widen_lanes(x + i));
+    __builtin_memcpy(running + i, &now, sizeof now);
+    narrow_lanes(to + i, now);
+  }
+  for (; i < n; ++i) {
+    running[i] = F::apply(running[i], widen(x[i]));
+    to[i] = narrow_to<S>(running[i]);
+  }
+}
+
 struct ScanTable {
   ScanLoop loops[kernels::kNumReduceOps][kNumDTypes] = {};
 
   /// Loops of T serve the dtype of U.
   template <class F, class T, class U = T> constexpr void put(ReduceOp op,
                                                               DType dtype = dtype_of<U>) {
-    loops[static_cast<int>(op)][static_cast<int>(dtype)] = scan_run<F, T>;
+    loops[static_cast<int>(op)][static_cast<int>(dtype)].lines = scan_run<F, T>;
+  }
+  template <class F, class S> constexpr void put_row(ReduceOp op) {
+    loops[static_cast<int>(op)][static_cast<int>(dtype_of<S>)].row = scan_row<F, S>;
   }
   template <class T> constexpr void ordered(DType dtype = dtype_of<T>) {
     put<Max, T>(ReduceOp::max, dtype);
@@ -215,6 +237,12 @@ struct ScanTable {
     put<Mul, T>(ReduceOp::prod);
     if constexpr (!kIsComplex<T>) ordered<T>();
   }
+  template <class S> constexpr void small_float() {
+    put_row<Add, S>(ReduceOp::sum);
+    put_row<Mul, S>(ReduceOp::prod);
+    put_row<Max, S>(ReduceOp::max);
+    put_row<Min, S>(ReduceOp::min);
+  }
   constexpr void boolean() {
     using U = std::uint8_t;
     put<Or, U>(ReduceOp::sum, DType::bool_);
@@ -227,6 +255,8 @@ struct ScanTable {
     integers<std::int8_t, std::int16_t, std::int32_t, std::int64_t>();
     integers<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>();
     numbers<float, double, Complex64, Complex128>();
+    small_float<Half>();
+    small_float<BFloat16>();
     boolean();
   }
 };
@@ -237,7 +267,7 @@ constexpr ScanTable kScanTable;
 }  // namespace v1
 }  // namespace telamon
 
-extern "C" telamon::kernels::ScanLoop TELAMON_ISA_SYMBOL(scan_loop)(telamon::kernels::ReduceOp op,
-                                                                    telamon::DType dtype) {
-  return telamon::loops::kScanTable.loops[static_cast<int>(op)][static_cast<int>(dtype)];
+extern "C" const telamon::kernels::ScanLoop* TELAMON_ISA_SYMBOL(scan_loop)(
+    telamon::kernels::ReduceOp op, telamon::DType dtype) {
+  return &telamon::loops::kScanTable.loops[static_cast<int>(op)][static_cast<int>(dtype)];
 }
