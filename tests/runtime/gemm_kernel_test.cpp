@@ -582,7 +582,13 @@ void expect_complex_products() {
                                        {1, 1, 64, 64},
                                        {3, 20, 30, 10},
                                        {1, 70, 1, 70},
-                                       {2, 9, 8, 64}}) {
+                                       {2, 9, 8, 64},
+                                       {2, 1, 300, 41},
+                                       {2, 300, 1, 41},
+                                       {1, 500, 3, 4},
+                                       {1, 3, 500, 4},
+                                       {1, 90, 80, 1},
+                                       {1, 8, 2, 20'000}}) {
     for (const bool turned : {false, true}) {
       std::vector<C> a(static_cast<std::size_t>(batch * m * k)),
           b(static_cast<std::size_t>(batch * k * n)), c(static_cast<std::size_t>(batch * m * n));

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "core/check.hpp"
@@ -320,10 +319,7 @@ View view_of(const Matrices& x, const Product& p, const Shape& shape) {
 }
 /// Copies what lies by columns, or by rows, of each product of a batch.
 void run_turned(const View& from, const View& to) {
-  View turned = from;
-  std::swap(turned.shape[1], turned.shape[2]);
-  std::swap(turned.strides[1], turned.strides[2]);
-  run_copy(turned, to);
+  run_copy(transposed(from), to);
 }
 
 /// How many products of a batch have their transposes at a time: all where they are summed in parts, which depend on how many
@@ -379,59 +375,10 @@ void multiply_floats(Product p) {
   run_narrow(p);
 }
 
-void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out);
-
-/// Complex numbers as one product of real ones: [re -im; im re] [re; im] = [re; im].
-template <class T>
-void multiply_complex(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
-  const std::int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = lhs.shape[2];
-  const Temporary a(Shape{batch, 2 * m, 2 * k}, dtype_of<T>),
-      b(Shape{batch, 2 * k, n}, dtype_of<T>), c(Shape{batch, 2 * m, n}, dtype_of<T>);
-  const auto real = [](const Temporary& t, std::int64_t at) {
-    return reinterpret_cast<T*>(t.data()) + at;
-  };
-  const auto number = [](const View& v, std::int64_t l, std::int64_t i) {
-    return v.data + l * v.strides[0] + i * v.strides[1];
-  };
-  for (std::int64_t l = 0; l < batch; ++l) {
-    for (std::int64_t i = 0; i < m; ++i) {
-      const char* x = number(lhs, l, i);
-      T *above = real(a, (2 * l * m + i) * 2 * k), *below = above + m * 2 * k;
-      for (std::int64_t j = 0; j < k; ++j, x += lhs.strides[2]) {
-        const T *re = reinterpret_cast<const T*>(x), *im = re + 1;
-        above[j] = below[k + j] = *re;
-        above[k + j] = -*im;
-        below[j] = *im;
-      }
-    }
-    for (std::int64_t i = 0; i < k; ++i) {
-      const char* x = number(rhs, l, i);
-      T *re = real(b, (2 * l * k + i) * n), *im = re + k * n;
-      for (std::int64_t j = 0; j < n; ++j, x += rhs.strides[2]) {
-        re[j] = reinterpret_cast<const T*>(x)[0];
-        im[j] = reinterpret_cast<const T*>(x)[1];
-      }
-    }
-  }
-  multiply(blocks, a.view(), b.view(), c.view());
-  for (std::int64_t l = 0; l < batch; ++l) {
-    const T *re = real(c, 2 * l * m * n), *im = re + m * n;
-    T* to = reinterpret_cast<T*>(out.data) + 2 * l * m * n;
-    for (std::int64_t i = 0; i < m * n; ++i) {
-      to[2 * i] = re[i];
-      to[2 * i + 1] = im[i];
-    }
-  }
-}
-
 void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
-  // What takes many multiplications for each element of the matrices, which are copied.
-  constexpr std::int64_t kLeastComplex = 1 << 12, kLeastSide = 8;
-  const auto [m, n, k] = std::tuple{out.shape[1], out.shape[2], lhs.shape[2]};
-  if (is_complex(out.dtype) && m * n * k >= kLeastComplex && std::min({m, n, k}) >= kLeastSide) {
-    return out.dtype == DType::c64 ? multiply_complex<float>(blocks, lhs, rhs, out)
-                                   : multiply_complex<double>(blocks, lhs, rhs, out);
-  }
+  constexpr std::int64_t kLeastComplex = 1 << 12;  // multiplications that pay for copies
+  if (is_complex(out.dtype) && out.shape[1] * out.shape[2] * lhs.shape[2] >= kLeastComplex)
+    return run_complex_matmul(blocks, lhs, rhs, out);
   Product p{out.dtype,     static_cast<std::int64_t>(size_of(out.dtype)),
             out.shape[0],  out.shape[1],
             out.shape[2],  lhs.shape[2],

@@ -1,6 +1,8 @@
 // Matrix products of strided matrices.
 #pragma once
 
+#include <utility>
+
 #include "runtime/cpu.hpp"
 #include "runtime/kernels/elementwise.hpp"
 #include "runtime/kernels/gemm_tile.hpp"
@@ -23,6 +25,16 @@ TELAMON_API GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int
 /// The same as run_matmul, in other blocks than this machine's.
 TELAMON_API void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs,
                                const View& out);
+
+/// A batch of matrices transposed, where they lie.
+inline View transposed(View v) {
+  std::swap(v.shape[1], v.shape[2]);
+  std::swap(v.strides[1], v.strides[2]);
+  return v;
+}
+/// The same as run_matmul of complex numbers, by products of real ones; null: in this machine's blocks.
+void run_complex_matmul(const GemmBlocks* blocks, const View& lhs, const View& rhs,
+                        const View& out);
 
 /// Of products whose right operand lies by rows the compiler makes loops up to so many multiplications, which add in order.
 inline constexpr std::int64_t kMostInLoops = 64 * 64 * 64;
