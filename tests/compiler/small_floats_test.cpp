@@ -289,6 +289,21 @@ TEST(SmallFloats, InLoopsBranchesProductsAndGradients) {
   }
 }
 
+// Large products with vectors read each number of the matrix once: as it is, from either side.
+TEST(SmallFloats, OfMatricesTimesVectorsStayAsMemoryHoldsThem) {
+  for (const DType dtype : kSmall) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          return Arrays{matmul(a[0], a[3]) + 1, matmul(a[4], a[1]), matmul(a[2].T(), a[4])};
+        },
+        {uniform({400, 300}, dtype), uniform({400, 300}, dtype, -1, 1, 2),
+         uniform({400, 300}, dtype, -1, 1, 3), uniform({300}, dtype), uniform({400}, dtype)});
+    if (runtime::target_isa() == runtime::Isa::generic) continue;
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32[400,300]"))) << e->text("jaxpr");
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32[300,400]"))) << e->text("jaxpr");
+  }
+}
+
 // One operation of the user's, of which the library does not know what it does within: here it rounds twice.
 TEST(SmallFloats, LeaveOperationsOfUsersToThemselves) {
   static const Primitive<NoParams> own_p{"small_floats_own"};

@@ -4,6 +4,8 @@
 //   let c:f16 = mul a b, d:f16 = add c a
 //   ->  let a32 = convert[f32] a, ..., c = convert[f16] (mul a32 b32), d = convert[f16] (add (convert[f32] c) a32)
 //
+// A large product with a vector stays one of 16-bit floats, for to read the matrix takes longer than to multiply.
+//
 // Where the result is one of the operands' values, nothing is rounded and nothing converted back, nor where it moves them to
 // another that computes. Other moves are of 16 bits.
 #include <algorithm>
@@ -14,8 +16,10 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/special.hpp"
 
@@ -41,7 +45,12 @@ class Widener {
   explicit Widener(const Jaxpr& jaxpr)
       : jaxpr_(jaxpr),
         wide_(static_cast<std::size_t>(jaxpr.num_vars())),
-        small_(static_cast<std::size_t>(jaxpr.num_vars())) {
+        small_(static_cast<std::size_t>(jaxpr.num_vars())),
+        readers_(static_cast<std::size_t>(jaxpr.num_vars())) {
+    for (const Eqn& e : jaxpr.eqns()) {
+      for (const Atom& a : e.inputs)
+        if (a.is_var()) ++readers_[static_cast<std::size_t>(a.var())];
+    }
     for (const Eqn& e : jaxpr.eqns()) widened_.push_back(computes(e));
     // A move between two that compute is theirs; others move what memory holds, which is half as much.
     const std::vector<bool> computed = widened_;
@@ -106,10 +115,24 @@ class Widener {
         one_of(e, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
                    &convert_element_type_p}))
       return false;
-    if (e.primitive == &dot_general_p) return true;
+    if (e.primitive == &dot_general_p) return !is_large_with_vector(e);
     const Lowering* lowering = e.primitive->rules().lowering();
     return lowering != nullptr && (std::holds_alternative<Lowering::Element>(lowering->form) ||
                                    std::holds_alternative<Lowering::Reduction>(lowering->form));
+  }
+
+  /// Large products with vectors are the runtime's, which with AVX2 reads the matrix once, as memory holds it. Of one that
+  /// others read, too, blocks of rows are widened for all of them.
+  bool is_large_with_vector(const Eqn& e) const {
+    const Aval &lhs = jaxpr_.aval(e.inputs[0]), &rhs = jaxpr_.aval(e.inputs[1]);
+    const DType out = jaxpr_.aval(e.outputs[0]).dtype;
+    if (!detail::is_small_float(out) || lhs.dtype != out || rhs.dtype != out ||
+        runtime::target_isa() == runtime::Isa::generic)
+      return false;
+    const auto p = matrix_product(lhs, rhs, e.params.as<DotGeneralParams>());
+    if (!p || (p->m > 1 && p->n > 1) || p->work_of_one() < kLeastLargeProduct) return false;
+    const Atom& matrix = e.inputs[p->n == 1 ? 0 : 1];
+    return matrix.is_var() && readers_[static_cast<std::size_t>(matrix.var())] == 1;
   }
 
   std::optional<Atom>& small(Var v) { return small_[static_cast<std::size_t>(v)]; }
@@ -164,6 +187,7 @@ class Widener {
   std::vector<bool> widened_;
   detail::JaxprBuilder b_;
   std::vector<std::optional<Atom>> wide_, small_;  ///< of each variable, as far as it is known
+  std::vector<int> readers_;                       ///< how many operands each variable is
   SourceLocation where_;
 };
 

@@ -24,15 +24,20 @@ constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once
 constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
 constexpr std::int64_t kOneBlock = 256;       // rows of a that are one block, at most
 
-/// The matrices of a batch; strides count elements.
+/// The matrices of a batch; strides count elements, of which one that is multiplied by a vector of f32 may have 16 bits.
 struct Matrices {
   const char* data;
   std::int64_t batch, row, column;
+  DType dtype;
+
+  const char* at(std::int64_t l, std::int64_t i, std::int64_t j) const {
+    return data + (l * batch + i * row + j * column) * static_cast<std::int64_t>(size_of(dtype));
+  }
 };
 Matrices matrices(const View& v) {
   const auto size = static_cast<std::int64_t>(size_of(v.dtype));
   const auto stride = [&](std::size_t d) { return v.shape[d] == 1 ? 0 : v.strides[d] / size; };
-  return {v.data, stride(0), stride(1), stride(2)};
+  return {v.data, stride(0), stride(1), stride(2), v.dtype};
 }
 
 /// This machine's.
@@ -80,9 +85,9 @@ GemmLoop find_loop(DType dtype, bool dots) {
 
 void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* workspace = nullptr,
                const GemmBlocks& blocks = {}) {
-  loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row,
-        p.a.column, p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
-        p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace, blocks});
+  loop({r.m, r.n, p.k, p.a.at(r.batch, r.i, 0), p.a.row, p.a.column, p.b.at(r.batch, 0, r.j),
+        p.b.row, p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace,
+        blocks});
 }
 
 /// How the results of a product are cut: tiles of so many rows and columns. Tiles do not change the
@@ -139,7 +144,7 @@ void for_each_tile(const Product& p, const GemmBlocks& blocks, const Run& run) {
 /// them is few they wait for memory more than for arithmetic.
 void run_dots(const Product& p) {
   constexpr std::int64_t kWork = 100'000;  // multiplications worth a chunk
-  const GemmLoop loop = find_loop(p.dtype, true);
+  const GemmLoop loop = find_loop(p.a.dtype, true);
   const bool rows = p.m >= p.n;
   const std::int64_t length = rows ? p.m : p.n;
   const std::int64_t unit = p.n == 1 ? kDotRows : rows ? kThinRows : kThinColumns;
@@ -158,7 +163,7 @@ void run_dots(const Product& p) {
 void run_floats(const Product& p) {
   constexpr decltype(&telamon_generic_float_gemm_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(float_gemm_loop);
-  const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.dtype);
+  const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.b.dtype);
   const GemmBlocks& blocks =
       p.blocks != nullptr ? *p.blocks : host_blocks(p.dtype, p.m > kOneBlock && p.a.column == 1);
   const Shape workspace{gemm_workspace(blocks, std::min(p.m, blocks.height), p.n, p.k, p.size)};
@@ -206,8 +211,8 @@ void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
     Product part = p;
     part.batch = 1;
     part.k = (chunk % parts + 1) * p.k / parts - first;
-    part.a.data += (batch * p.a.batch + first * p.a.column) * p.size;
-    part.b.data += (batch * p.b.batch + first * p.b.row) * p.size;
+    part.a.data = p.a.at(batch, 0, first);
+    part.b.data = p.b.at(batch, first, 0);
     part.c = sums.data() + chunk * results * p.size;
     run(part);
   });
@@ -220,8 +225,8 @@ void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
   total.m = 1;
   total.n = results;
   total.k = parts;
-  total.a = {ones, 0, 0, 0};
-  total.b = {sums.data(), parts * results, results, 1};
+  total.a = {ones, 0, 0, 0, p.dtype};
+  total.b = {sums.data(), parts * results, results, 1, p.dtype};
   run_floats(total);
 }
 
@@ -318,9 +323,7 @@ View view_of(const Matrices& x, const Product& p, const Shape& shape) {
           {x.batch * p.size, x.row * p.size, x.column * p.size}};
 }
 /// Copies what lies by columns, or by rows, of each product of a batch.
-void run_turned(const View& from, const View& to) {
-  run_copy(transposed(from), to);
-}
+void run_turned(const View& from, const View& to) { run_copy(transposed(from), to); }
 
 /// How many products of a batch have their transposes at a time: all where they are summed in parts, which depend on how many
 /// there are, else one for each thread, or one that threads share.
@@ -335,8 +338,8 @@ void run_narrow(const Product& p) {
     const Temporary transpose(Shape{count, p.n, p.m}, p.dtype);
     Product some = p;
     some.batch = count;
-    some.a.data += first * p.a.batch * p.size;
-    some.b.data += first * p.b.batch * p.size;
+    some.a.data = p.a.at(first, 0, 0);
+    some.b.data = p.b.at(first, 0, 0);
     some.c += first * p.m * p.n * p.size;
     const View out = contiguous_view(some.c, p.dtype, {count, p.m, p.n});
     some = turned(some);
@@ -367,7 +370,7 @@ void multiply_floats(Product p) {
     const std::int64_t batch = p.b.batch == 0 ? 1 : p.batch;  // one b may be that of all
     const Temporary b(Shape{batch, p.n, p.k}, p.dtype);
     run_turned(view_of(p.b, p, {batch, p.k, p.n}), b.view());
-    p.b = {b.data(), batch == 1 ? 0 : p.n * p.k, 1, p.k};
+    p.b = {b.data(), batch == 1 ? 0 : p.n * p.k, 1, p.k, p.dtype};
     return run_in_parts(kThin, p, run_dots);
   }
   if (!is_narrow(p.size, p.m, p.n, p.k) || p.a.row != 1 || p.a.column <= 1)
@@ -423,15 +426,44 @@ GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int64_t first, 
 }
 
 namespace {
+/// A matrix of 16-bit floats times a vector, the result in f32: the matrix is read as it lies. False where that is no such
+/// product, where neither rows nor columns are contiguous, and without instructions that widen a register: there it takes
+/// less to do so beforehand.
+bool multiply_by_vector(const GemmBlocks* blocks, const View& lhs, const View& rhs,
+                        const View& out) {
+  // A row is a vector, too: times the matrix's transpose.
+  const bool row = out.shape[2] != 1;
+  if ((row && out.shape[1] != 1) || runtime::host_isa() == runtime::Isa::generic) return false;
+  const View matrix = row ? transposed(rhs) : lhs, vector = row ? transposed(lhs) : rhs;
+  const Matrices a = matrices(matrix);
+  if (a.row != 1 && a.column != 1) return false;
+  const Temporary wide(vector.shape, DType::f32);
+  run_convert(vector, wide.view());
+  const std::int64_t batch = matrix.shape[0], m = matrix.shape[1], k = matrix.shape[2];
+  const Product p{DType::f32, 4, batch, m, 1, k, a, matrices(wide.view()), out.data, blocks};
+  if (a.column == 1) run_in_parts(kDots, p, run_dots);
+  else run_in_parts(kRowsOfB, turned(p), run_floats);
+  return true;
+}
+
+/// In f32, rounded at last.
+void multiply_small_floats(const GemmBlocks* blocks, const View& lhs, const View& rhs,
+                           const View& out) {
+  const Temporary c(out.shape, DType::f32);
+  if (!multiply_by_vector(blocks, lhs, rhs, c.view())) {
+    const Temporary a(lhs.shape, DType::f32), b(rhs.shape, DType::f32);
+    run_convert(lhs, a.view());
+    run_convert(rhs, b.view());
+    multiply(blocks, a.view(), b.view(), c.view());
+  }
+  run_convert(c.view(), out);
+}
+
 void multiply_views(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
   check_shapes(lhs, rhs, out);
   if (out.shape.num_elements() == 0) return;
   if (out.dtype != DType::f16 && out.dtype != DType::bf16) return multiply(blocks, lhs, rhs, out);
-  const Temporary a(lhs.shape, DType::f32), b(rhs.shape, DType::f32), c(out.shape, DType::f32);
-  run_convert(lhs, a.view());
-  run_convert(rhs, b.view());
-  multiply(blocks, a.view(), b.view(), c.view());
-  run_convert(c.view(), out);
+  multiply_small_floats(blocks, lhs, rhs, out);
 }
 }  // namespace
 

@@ -5,6 +5,7 @@
 // the tile it lies in: blocks of k continue from the result as it stands. So a row of a batch gives what
 // the matrix alone would give, where that is not cut into parts (gemm.cpp), and one thread what several give.
 #include "runtime/kernels/gemm_tile.hpp"
+#include "runtime/kernels/halves_isa.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 #include "runtime/kernels/transpose_isa.hpp"
@@ -269,12 +270,12 @@ void pack_rows(const GemmTile& t, const T* a, std::int64_t rows, std::int64_t k,
 // ---- a few rows ------------------------------------------------------------------------------------
 
 /// Adds the products with `Depth` rows of b from row k on, which are followed to their ends side by side.
-template <class V, int Rows, int Depth>
+template <class V, int Rows, int Depth, class S>
 void follow_rows(const GemmTile& t, std::int64_t k) {
   using T = simd::ScalarOf<V>;
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
   const std::int64_t b_row = t.b_row, c_row = t.c_row;
-  const T* const b = static_cast<const T*>(t.b) + k * b_row;
+  const S* const b = static_cast<const S*>(t.b) + k * b_row;
   T* const c = static_cast<T*>(t.c);
   V from_a[Rows * Depth];
   repeat<Rows>([&](auto i) __attribute__((always_inline)) {
@@ -286,7 +287,7 @@ void follow_rows(const GemmTile& t, std::int64_t k) {
   const auto columns = [&](std::int64_t j, std::int64_t count) __attribute__((always_inline)) {
     V from_b[Depth];
     repeat<Depth>([&](auto d) __attribute__((always_inline)) {
-      from_b[d.value] = load_lanes<V>(b + d.value * b_row + j, count);
+      from_b[d.value] = load_widened<V>(b + d.value * b_row + j, count);
     });
     repeat<Rows>([&](auto i) __attribute__((always_inline)) {
       T* const to = c + i.value * c_row + j;
@@ -305,7 +306,7 @@ void follow_rows(const GemmTile& t, std::int64_t k) {
 
 /// b is read once, as fast as memory gives it: this many of its rows side by side are fastest. Eight, which
 /// often lie in the same sets of the first cache, leave too little room there for what comes next.
-template <class V, int Rows>
+template <class V, int Rows, class S = simd::ScalarOf<V>>
 void few_rows(const GemmTile& t) {
   using T = simd::ScalarOf<V>;
   constexpr int kStreams = 6;
@@ -313,9 +314,9 @@ void few_rows(const GemmTile& t) {
     __builtin_memset(static_cast<T*>(t.c) + i * t.c_row, 0,
                      static_cast<std::size_t>(t.n) * sizeof(T));
   std::int64_t k = 0;
-  for (; k + kStreams <= t.k; k += kStreams) follow_rows<V, Rows, kStreams>(t, k);
-  for (; k + 2 <= t.k; k += 2) follow_rows<V, Rows, 2>(t, k);
-  if (k < t.k) follow_rows<V, Rows, 1>(t, k);
+  for (; k + kStreams <= t.k; k += kStreams) follow_rows<V, Rows, kStreams, S>(t, k);
+  for (; k + 2 <= t.k; k += 2) follow_rows<V, Rows, 2, S>(t, k);
+  if (k < t.k) follow_rows<V, Rows, 1, S>(t, k);
 }
 
 /// Which operands of a tile are packed.
@@ -456,5 +457,11 @@ void float_gemm(const GemmTile& t) {
 extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(float_gemm_loop)(telamon::DType dtype) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   using telamon::DType;
-  return dtype == DType::f32 ? float_gemm<F32> : dtype == DType::f64 ? float_gemm<F64> : nullptr;
+  switch (dtype) {
+    case DType::f16: return few_rows<F32, 1, telamon::Half>;
+    case DType::bf16: return few_rows<F32, 1, telamon::BFloat16>;
+    case DType::f32: return float_gemm<F32>;
+    case DType::f64: return float_gemm<F64>;
+    default: return nullptr;
+  }
 }

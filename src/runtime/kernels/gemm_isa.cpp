@@ -1,8 +1,9 @@
-// Matrix products of integers and complex numbers, and matrices of floats times a vector, for one
-// instruction set. The other products of floats are in gemm_float_isa.cpp.
+// Matrix products of integers and complex numbers, and matrices of floats times a vector, which is of f32 where they
+// are of 16 bits, for one instruction set. The other products of floats are in gemm_float_isa.cpp.
 #include <utility>
 
 #include "runtime/kernels/gemm_tile.hpp"
+#include "runtime/kernels/halves_isa.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 
@@ -47,12 +48,12 @@ TELAMON_INLINE V sum_lanes(const V* x) {
 /// `Rows` rows of a, from `row` on, times one contiguous vector b: two registers of partial sums of each along k.
 /// Rows that are followed side by side share what is loaded of b, keep the additions going while each sum waits for
 /// its last one, and come from memory side by side.
-template <class V, int Rows>
+template <class V, int Rows, class S>
 void dots_of_rows(const GemmTile& t, std::int64_t row) {
   using T = simd::ScalarOf<V>;
   constexpr int kLanes = simd::Lanes<V>::kCount, kParts = 2;
   const std::int64_t a_row = t.a_row;
-  const T* const a = static_cast<const T*>(t.a) + row * a_row;
+  const S* const a = static_cast<const S*>(t.a) + row * a_row;
   const T* const b = static_cast<const T*>(t.b);
   V sums[Rows * kParts] = {};
   const auto add = [&](std::int64_t k, auto part,
@@ -60,7 +61,7 @@ void dots_of_rows(const GemmTile& t, std::int64_t row) {
     const V from_b = simd::in_register(load_lanes<V>(b + k, count));
     repeat<Rows>([&](auto i) __attribute__((always_inline)) {
       V& sum = sums[i.value * kParts + part.value];
-      sum = simd::fma(load_lanes<V>(a + i.value * a_row + k, count), from_b, sum);
+      sum = simd::fma(load_widened<V>(a + i.value * a_row + k, count), from_b, sum);
     });
   };
   std::int64_t k = 0;
@@ -133,6 +134,15 @@ void dots_of_columns(const GemmTile& t, std::int64_t row) {
   if (column + 1 == t.n) dots_of_tile<V, Rows, 1>(t, row, column);
 }
 
+template <class V, class S = simd::ScalarOf<V>>
+void dots_with_vector(const GemmTile& t) {
+  constexpr int kRows = kernels::kDotRows;
+  std::int64_t row = 0;
+  for (; row + kRows <= t.m; row += kRows) dots_of_rows<V, kRows, S>(t, row);
+  for (; row + 2 <= t.m; row += 2) dots_of_rows<V, 2, S>(t, row);
+  if (row < t.m) dots_of_rows<V, 1, S>(t, row);
+}
+
 template <class V>
 void float_dots(const GemmTile& t) {
   if (t.c_row > 1) {  // several columns, or the one that is left of them
@@ -149,11 +159,7 @@ void float_dots(const GemmTile& t) {
     if (left() == 1) dots_of_columns<V, 1>(t, row);
     return;
   }
-  constexpr int kRows = kernels::kDotRows;
-  std::int64_t row = 0;
-  for (; row + kRows <= t.m; row += kRows) dots_of_rows<V, kRows>(t, row);
-  for (; row + 2 <= t.m; row += 2) dots_of_rows<V, 2>(t, row);
-  if (row < t.m) dots_of_rows<V, 1>(t, row);
+  dots_with_vector<V>(t);
 }
 
 /// Integers modulo 2^w, bool with or and and.
@@ -198,8 +204,15 @@ extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(gemm_loop)(telamon::DTy
                                                                     bool dots) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   using telamon::DType;
-  if (dots)
-    return dtype == DType::f32 ? float_dots<F32> : dtype == DType::f64 ? float_dots<F64> : nullptr;
+  if (dots) {
+    switch (dtype) {
+      case DType::f16: return dots_with_vector<F32, telamon::Half>;
+      case DType::bf16: return dots_with_vector<F32, telamon::BFloat16>;
+      case DType::f32: return float_dots<F32>;
+      case DType::f64: return float_dots<F64>;
+      default: return nullptr;
+    }
+  }
   switch (dtype) {
     case DType::bool_: return plain_gemm<Or, And, std::uint8_t>;
     case DType::i8:

@@ -77,6 +77,19 @@ TELAMON_INLINE simd::F32 widen_lanes(const Half* from) {
   return x;
 #endif
 }
+/// `count` numbers of any floating type, at least one, as a register of what is computed with; zeros in the other lanes.
+template <class V, class S>
+TELAMON_INLINE V load_widened(const S* from, std::int64_t count) {
+  if constexpr (kIsSmallFloat<S>) {
+    constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+    if (count >= kLanes) return widen_lanes(from);
+    S some[kLanes] = {};
+    for (std::int64_t i = 0; i < count; ++i) some[i] = from[i];
+    return widen_lanes(some);
+  } else {
+    return simd::load_lanes<V>(from, count);
+  }
+}
 /// A register of f32, rounded, to memory.
 template <class T>
 TELAMON_INLINE void narrow_lanes(T* to, simd::F32 x) {

@@ -20,10 +20,10 @@
   /* in: k0, k1, x0, x1, each n words */                                                          \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(             \
       std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);  \
-  /* any strides */                                                                               \
+  /* any strides; f16, bf16: m = 1, columns of b adjacent, only b of them */                      \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop                     \
       telamon_##isa##_float_gemm_loop(telamon::DType dtype);                                      \
-  /* columns of b adjacent; dots: n = 1, columns of a and b adjacent */                           \
+  /* columns of b adjacent; dots: n = 1, columns of a and b adjacent, a of f16 or bf16 as well */ \
   extern "C"                                                                                      \
       __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop telamon_##isa##_gemm_loop( \
           telamon::DType dtype, bool dots);                                                       \
