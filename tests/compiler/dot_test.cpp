@@ -1,4 +1,8 @@
 // dot_general: every layout, batches, vectors, integers; the runtime's product when large, loops when small.
+#include <gmock/gmock.h>
+
+#include <limits>
+
 #include "runtime/target_isa.hpp"
 #include "support.hpp"
 #include "telamon/numpy.hpp"
@@ -253,8 +257,8 @@ TEST(CompiledDot, LoopsDoWhatTheyAreFastFor) {
   EXPECT_EQ(library_calls(2, 300, 300, false), 1);
   // Of up to 16 terms, more: to pack them would be most of the work.
   for (const bool transposed : {false, true}) {
-    EXPECT_EQ(library_calls(400, 16, 60, transposed), 0);
-    EXPECT_EQ(library_calls(400, 16, 70, transposed), 1);
+    EXPECT_EQ(library_calls(400, 16, 600, transposed), 0);
+    EXPECT_EQ(library_calls(400, 16, 700, transposed), 1);
     EXPECT_EQ(library_calls(400, 17, 50, transposed), 1);
   }
 }
@@ -607,6 +611,30 @@ TEST(CompiledDot, BlocksOfRowsAreFoldedOnTheTilesOfTheirProducts) {
   EXPECT_LT(joined->info().arena_bytes, 64U << 10) << joined->text("plan");
   EXPECT_GT(apart->info().arena_bytes, 64U << 10);
   expect_equal(execute(joined, inputs)[0], execute(apart, inputs)[0], 0, joined->text("plan"));
+}
+
+// Threads share the rows of one product, with folds of them and what follows it.
+TEST(CompiledDot, ThreadsShareTheRowsOfOneProduct) {
+  const Program f = [](std::span<const Array> x) {
+    const Array y = times(x[0], x[1]);
+    return Arrays{lax::add(y, along(x[2], y)), lax::reduce_min(y, {1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t m : {5000, 10'007}) {
+      const Arrays inputs = {uniform({m, 16}, dtype), uniform({16, 21}, dtype, -1, 1, 2),
+                             uniform({21}, dtype, -1, 1, 3)};
+      const Compiled compiled = compile(stage(f, inputs));
+      EXPECT_EQ(compiled->info().library_calls, 0);
+      EXPECT_THAT(compiled->text("ir"), ::testing::HasSubstr("telamon_jit_parallel("));
+      const Arrays want = f(inputs);
+      for (int threads = 1; threads <= 4; ++threads) {
+        const WithThreads scope(threads);
+        const Arrays got = execute(compiled, inputs);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          expect_equal(got[i], want[i], 0, std::to_string(threads));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ bool wants_columns(const MatrixProduct& p, DType out);
 /// Smaller products, m n k, are loops, which may add in other orders.
 inline constexpr std::int64_t kLeastLargeProduct = 48 * 48 * 48;
 /// Of few terms, more are loops, too: to read and to write is most of the work, and to pack operands for a call much of it.
-/// Not of so many that threads would share them.
-inline constexpr std::int64_t kFewTerms = 16, kMostOfFewTerms = 400'000;
+/// Of larger results to write them is all of it, and the call goes on while it does (100,000 x 16 times 16 x 10: 1.0).
+inline constexpr std::int64_t kFewTerms = 16, kMostOfFewTerms = 4'000'000;
 /// The product of floats that the runtime's own computes faster than generated loops; nullopt: loops.
 std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn);
 
