@@ -637,5 +637,91 @@ TEST(CompiledDot, ThreadsShareTheRowsOfOneProduct) {
   }
 }
 
+/// The least of each row of x, how many elements are that, and the sum of what stands in `row` at their places.
+Arrays counts_and_places(const Array& x, const Array& row) {
+  const Array least = lax::reduce_min(x, {1});
+  const Array mask = lax::eq(x, lax::broadcast_in_dim(least, x.shape(), {0}));
+  const Array places = lax::select_n(mask, Arrays{lax::full_like(x, 0), along(row, x)});
+  return {least, lax::reduce_sum(lax::convert_element_type(mask, x.dtype()), {1}),
+          lax::reduce_sum(places, {1})};
+}
+
+TEST(CompiledDot, WhatStandsAtExtremesIsSummedOnTheTilesAsTheseAreFound) {
+  const Program f = [](std::span<const Array> x) {
+    const Array y = times(x[0], x[1]);
+    return counts_and_places(lax::sub(along(x[2], y), lax::add(y, y)), x[3]);
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i8}) {
+    for (const std::int64_t m : {1, 13, 50}) {
+      for (const std::int64_t n : {70, 100}) {
+        // Whole numbers: many are as small.
+        const auto whole = [&](const Shape& shape, int seed) {
+          return lax::convert_element_type(
+              lax::round(uniform(shape, DType::f64, -2, 2, static_cast<unsigned>(seed))), dtype);
+        };
+        check_epilogue(f, {whole({m, 3}, 1), whole({3, n}, 2), whole({n}, 3), whole({n}, 4)}, 1);
+        check_epilogue(f,
+                       {uniform({m, 3}, dtype, -9, 9, 1), uniform({3, n}, dtype, -9, 9, 2),
+                        uniform({n}, dtype, -9, 9, 3), uniform({n}, dtype, -9, 9, 4)},
+                       1);
+      }
+    }
+  }
+}
+
+TEST(CompiledDot, NothingStandsAtExtremesThatAreNaN) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(),
+                   kInfinity = std::numeric_limits<double>::infinity();
+  const Program f = [](std::span<const Array> x) {
+    return counts_and_places(times(x[0], x[1]), x[2]);
+  };
+  for (const std::int64_t n : {9, 21, 100}) {
+    std::vector<double> a(44, 1), b(static_cast<std::size_t>(4 * n), 1);
+    const Array row = lax::round(uniform({n}, DType::f64, -9, 9));
+    a[4 * 2] = kNaN;  // all of a row
+    a[4 * 5] = kInfinity;
+    a[4 * 7] = -kInfinity;
+    a[4 * 8] = -0.0;
+    check_epilogue(f, {Array(a).reshape({11, 4}), Array(b).reshape({4, n}), row}, 1);
+    b[static_cast<std::size_t>(n / 2)] = kNaN;  // one in each row
+    check_epilogue(f, {Array(a).reshape({11, 4}), Array(b).reshape({4, n}), row}, 1);
+    b[static_cast<std::size_t>(n / 2)] = kInfinity;
+    b[static_cast<std::size_t>(n - 1)] = -kInfinity;
+    check_epilogue(f, {Array(a).reshape({11, 4}), Array(b).reshape({4, n}), row}, 1);
+  }
+}
+
+TEST(CompiledDot, WhatNeedsExtremesOtherwiseIsNotSummedWithThem) {
+  const Arrays inputs = {uniform({9, 8}, DType::f64), uniform({8, 21}, DType::f64, -1, 1, 2)};
+  // What is summed there depends on the extreme.
+  check_epilogue(
+      [](std::span<const Array> x) {
+        const Array y = times(x[0], x[1]);
+        const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
+        return Arrays{lax::reduce_sum(
+            lax::select_n(lax::eq(y, least), Arrays{lax::full_like(y, 0), lax::mul(least, y)}),
+            {1})};
+      },
+      inputs, 2, 4);
+  // It is no sum of zeros else.
+  check_epilogue(
+      [](std::span<const Array> x) {
+        const Array y = times(x[0], x[1]);
+        const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
+        return Arrays{lax::reduce_sum(
+            lax::select_n(lax::eq(y, least), Arrays{lax::full_like(y, 1), y}), {1})};
+      },
+      inputs, 2, 4);
+  // The extreme is that of something else.
+  check_epilogue(
+      [](std::span<const Array> x) {
+        const Array y = times(x[0], x[1]);
+        const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
+        return Arrays{lax::reduce_sum(
+            lax::select_n(lax::eq(lax::neg(y), least), Arrays{lax::full_like(y, 0), y}), {1})};
+      },
+      inputs, 2, 4);
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -1,6 +1,7 @@
 // Matrix products in our own loops: what is too small for a call, integers. Cheap arithmetic that follows
 // (bias, activation, residual) is done on the results while they lie in registers, and so are folds of their rows: a row of
-// tiles has a vector for each row and fold, whose lanes are folded when it ends.
+// tiles has a vector for each row and fold, whose lanes are folded when it ends. Sums of what stands at extremes begin again
+// in a lane whenever that has a new one: after each tile, which knows all of its elements still.
 //
 // Lanes run along the dimension that lies contiguously in memory: the columns of the result, or the
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
@@ -79,6 +80,7 @@ class DotEmitter {
       const Point at{k_.kernel().shape, index_of(row, column), {}};
       value_at_.define(product_, at, x);
       for (std::size_t f = 0; f < folds.size(); ++f) {
+        if (chosen(f) != nullptr) continue;
         const Scalar term = value_at_(fold(f).inputs[0], at);
         folds[f] = combine(f, folds[f], gen_.mask_lanes(term, identity(f)));
       }
@@ -102,6 +104,39 @@ class DotEmitter {
   Scalar combine(std::size_t f, Scalar a, Scalar b) {
     return rule(f).combine(gen_, fold(f).params, a, b);
   }
+  /// Of a sum of what stands at extremes.
+  const ChosenSum* chosen(std::size_t f) const {
+    const auto found = k_.kernel().chosen.find(k_.kernel().reductions[f]);
+    return found == k_.kernel().chosen.end() ? nullptr : &found->second;
+  }
+  std::size_t number_of(int fold) const {
+    const std::vector<int>& all = k_.kernel().reductions;
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), fold) - all.begin());
+  }
+  // What there is of a sum after an extreme has become another one, maybe: NaN equals none.
+  Scalar still_chosen(Scalar sum, Scalar before, Scalar now) {
+    return gen_.select(gen_.compare(Compare::eq, before, now), sum,
+                       gen_.splat(gen_.constant_int(sum.dtype(), 0)));
+  }
+  // Goes on with the sums of what stands at the extremes of a row, when these are known of some more of its vectors:
+  // `vectors` calls a function with the row and the column of each.
+  void add_chosen(const std::function<void(const std::function<void(Scalar, Scalar)>&)>& vectors,
+                  const Scalars& before, std::span<Scalar> folds) {
+    for (std::size_t f = 0; f < folds.size(); ++f) {
+      const ChosenSum* const sum = chosen(f);
+      if (sum == nullptr) continue;
+      const std::size_t extreme = number_of(sum->extreme);
+      folds[f] = still_chosen(folds[f], before[extreme], folds[extreme]);
+      vectors([&](Scalar row, Scalar column) {
+        const Point at{k_.kernel().shape, index_of(row, column), {}};
+        const Scalar x = value_at_(fold(extreme).inputs[0], at);
+        value_at_.define(k_.eqn(sum->mask).outputs[0], at, gen_.constant_int(DType::bool_, 1));
+        const Scalar term = gen_.mask_lanes(value_at_(fold(f).inputs[0], at), identity(f));
+        const Scalar is_extreme = gen_.compare(Compare::eq, x, folds[extreme]);
+        folds[f] = gen_.select(is_extreme, combine(f, folds[f], term), folds[f]);
+      });
+    }
+  }
   Scalars begin_folds(int rows) {
     Scalars all;
     for (int r = 0; r < rows; ++r) {
@@ -116,8 +151,14 @@ class DotEmitter {
     const int lanes = gen_.lanes();
     Scalars folded;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto both = [&](Scalar a, Scalar b) { return combine(i % num_folds(), a, b); };
-      folded.push_back(gen_.fold_lanes(all[i], both));
+      const std::size_t f = i % num_folds();
+      Scalar lanes_of = all[i];
+      if (const ChosenSum* const sum = chosen(f)) {
+        const std::size_t extreme = i - f + number_of(sum->extreme);
+        lanes_of = still_chosen(lanes_of, all[extreme], gen_.splat(folded[extreme]));
+      }
+      const auto both = [&](Scalar a, Scalar b) { return combine(f, a, b); };
+      folded.push_back(gen_.fold_lanes(lanes_of, both));
     }
     gen_.set_lanes(1, 1);
     auto next = folded.begin();
@@ -215,12 +256,20 @@ class DotEmitter {
         [&](Scalar k, const Scalars& carried) { return add_terms(k, step, carried); });
     if (whole < p_.k) sums = add_terms(gen_.index(whole), 1, sums);
     for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < vectors; ++v) {
-        look_at(v);
-        store(gen_.add(row, gen_.index(r)),
-              gen_.lane_index(gen_.add(column, gen_.index(v * lanes))), sums[at(r, v)],
-              std::span(folds).subspan(static_cast<std::size_t>(r) * num_folds(), num_folds()));
-      }
+      const auto of_row =
+          std::span(folds).subspan(static_cast<std::size_t>(r) * num_folds(), num_folds());
+      const Scalars before(of_row.begin(), of_row.end());
+      const Scalar number = gen_.add(row, gen_.index(r));
+      const auto for_vectors = [&](const auto& body) {
+        for (int v = 0; v < vectors; ++v) {
+          look_at(v);
+          body(v, gen_.lane_index(gen_.add(column, gen_.index(v * lanes))));
+        }
+      };
+      for_vectors([&](int v, Scalar from) { store(number, from, sums[at(r, v)], of_row); });
+      add_chosen(
+          [&](const auto& body) { for_vectors([&](int, Scalar from) { body(number, from); }); },
+          before, of_row);
     }
     gen_.set_lanes(lanes, lanes);
     return folds;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -200,6 +201,11 @@ class Fuser {
   // A kernel that folds the rows of product e, with little arithmetic, among those that read it; -1: none.
   int fold_of(int e);
   bool folds_rows_of(int e, int k);
+  // Sums of what stands at the extremes that a product's kernel finds join it, where all that they wait for are these.
+  void join_chosen_sums(int e, int k);
+  std::optional<ChosenSum> chosen_sum(int sum, int k) const;
+  bool repeats_along_rows(const Atom& x, Var of_rows) const;
+  bool needs_folds_of(int k, const Atom& x) const;
   bool is_product_in_loops(int e) const;
   void join_product(int e, int k);
 

@@ -86,6 +86,12 @@ constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
 
 struct Segments;
 
+/// Of a sum along rows of what stands where elements are the extreme of their row, and of zeros: the comparison, and the
+/// fold that finds the extreme.
+struct ChosenSum {
+  int mask, extreme;
+};
+
 /// One loop nest.
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
@@ -116,6 +122,8 @@ struct Kernel {
   std::vector<int> partials;
   /// Of argmax and argmin over leading dimensions: where the extremes are kept meanwhile.
   std::map<int, int> extremes{};
+  std::map<int, ChosenSum>
+      chosen{};                ///< of dot kernels: folds that sum with the extreme, as it is found
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
   std::shared_ptr<const CellLoop> cell;  ///< of cells: the loop whose state lies in registers
