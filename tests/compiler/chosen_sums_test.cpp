@@ -128,6 +128,27 @@ TEST(ChosenSums, InLoopsAddToWhatTheyCarry) {
   EXPECT_THAT(check_sums(f, points(DType::f64, 400, 64, 4)), HasSubstr("scatter_add"));
 }
 
+Array nearest(const Array& y);
+
+// As to what a loop carries: no zeros are written, and added to.
+TEST(ChosenSums, AreAddedToInputsWhereTheyBelong) {
+  const Program f = [](std::span<const Array> x) {
+    const Array mask = nearest(x[0]);
+    return Arrays{sum(mask, 0) + x[2], x[3] + matmul(mask.T(), x[1])};
+  };
+  const std::string program =
+      check_sums(f, {uniform({200, 64}, DType::f64), uniform({200, 3}, DType::f64),
+                     uniform({64}, DType::f64, -1, 1, 2), uniform({64, 3}, DType::f64, -1, 1, 3)});
+  EXPECT_EQ(parse_jaxpr(program).eqns().back().primitive, &cond_p) << program;
+  // Of short floats each block has a sum of its own.
+  const std::string of_short =
+      check_sums(f,
+                 {uniform({200, 64}, DType::f32), uniform({200, 3}, DType::f32),
+                  uniform({64}, DType::f32, -1, 1, 2), uniform({64, 3}, DType::f32, -1, 1, 3)},
+                 1e-5);
+  EXPECT_EQ(parse_jaxpr(of_short).eqns().back().primitive, &add_p) << of_short;
+}
+
 /// 1 where an element is the least of its row.
 Array nearest(const Array& y) {
   const Array least = expand_dims(min(y, 1), 1);

@@ -6,7 +6,8 @@
 // Nearest centres, maxima of units, distances of sets: of n rows of k elements n products are taken, not n k. How many
 // elements of a row are the extreme and where that is one fold says: each counts as a power of two, which no place reaches,
 // and its place. Where all others would add something else than 0 (times infinity, say) the sums are taken as before,
-// too. What is chosen is added one after the other, in another order than before.
+// too. What is chosen is added one after the other, in another order than before, and to what a loop carries where that is
+// what the sum is added to.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -49,6 +50,8 @@ struct Sum {
   Var mask;
   Var matrix = -1;      ///< of products
   bool turned = false;  ///< the matrix comes first: what is chosen are columns of the result
+  int more = -1;        ///< an equation that adds it to an input of the program
+  int last() const { return more < 0 ? e : more; }
 };
 
 /// A mask of extremes that is read by sums alone.
@@ -177,7 +180,27 @@ class ChosenSums {
       }
       if (c.eqns.size() > kMostEquations) return false;
     }
+    for (Sum& s : c.sums) {
+      s.more = added_to_input(s);
+      if (s.more >= 0) c.eqns.insert(s.more);
+    }
     return !c.sums.empty();
+  }
+  // What adds a sum to an input, as what a loop carries is: what is chosen is added there, and others have no zeros to write
+  // and to add. Short floats would lose more with each trip.
+  int added_to_input(const Sum& s) const {
+    const Var v = eqn(s.e).outputs[0];
+    if (s.turned || out(s.e).dtype != DType::f64 || readers(v).size() != 1 ||
+        is_result_[static_cast<std::size_t>(v)])
+      return kNone;
+    const Eqn& q = eqn(readers(v)[0]);
+    if (q.primitive != &add_p) return kNone;
+    const Atom& other = other_operand(q, v);
+    return other.is_var() && other.var() < jaxpr_.num_inputs() ? readers(v)[0] : kNone;
+  }
+  static const Atom& other_operand(const Eqn& sum, Var v) {
+    const Atom& first = sum.inputs[0];
+    return first.is_var() && first.var() == v ? sum.inputs[1] : first;
   }
   std::optional<Kind> kind(const Chosen& c, const Atom& a) const {
     const auto found = a.is_var() ? c.made.find(a.var()) : c.made.end();
@@ -348,7 +371,7 @@ class ChosenSums {
     Avals results;
     for (const Sum& s : c.sums) {
       inputs.push_back(rows.at(s.mask).chosen);
-      results.push_back(out(s.e));
+      results.push_back(out(s.last()));
     }
     CondParams params;
     for (const auto branch : {&ChosenSums::add_all, &ChosenSums::add_chosen}) {
@@ -363,7 +386,7 @@ class ChosenSums {
     }
     const Vars made = b.add_eqn(cond_p, Params::of(std::move(params)), std::move(inputs), results);
     for (std::size_t i = 0; i < c.sums.size(); ++i)
-      atoms.emplace(eqn(c.sums[i].e).outputs[0], Atom::var(made[i]));
+      atoms.emplace(eqn(c.sums[i].last()).outputs[0], Atom::var(made[i]));
   }
 
   // The sum of what the extremes of each row count as. These numbers are a row, which is the same for all.
@@ -482,7 +505,7 @@ class ChosenSums {
     for (const int e : computed_by(c))
       known.emplace(eqn(e).outputs[0], add(b, eqn(e), out(e), operand));
     Atoms sums;
-    for (const Sum& s : c.sums) sums.push_back(known.at(eqn(s.e).outputs[0]));
+    for (const Sum& s : c.sums) sums.push_back(known.at(eqn(s.last()).outputs[0]));
     return sums;
   }
 
@@ -509,7 +532,9 @@ class ChosenSums {
         more = add(b, mul_p, {spread, matrix}, each);
         params.dimension_numbers.update_window_dims = {1};
       }
-      Atom sum = add(b, scatter_add_p, {filled(b, 0.0, aval), at, more}, aval, std::move(params));
+      const Atom to = s.more < 0 ? filled(b, 0.0, aval)
+                                 : known.at(other_operand(eqn(s.more), eqn(s.e).outputs[0]).var());
+      Atom sum = add(b, scatter_add_p, {to, at, more}, aval, std::move(params));
       if (s.turned) sum = add(b, transpose_p, {sum}, out(s.e), TransposeParams{{1, 0}});
       sums.push_back(sum);
     }
