@@ -97,6 +97,19 @@ TEST(RowGroups, TakeProductsOfFewTerms) {
   }
 }
 
+// The other operand lies by columns: it is turned before the loop.
+TEST(RowGroups, TurnWhatAllBlocksTakeByRowsOnce) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        return Arrays{lax::reduce_min(product(x[0], lax::transpose(x[1], {1, 0})), {1})};
+      },
+      {numbers({3000, 16}, DType::f64), numbers({500, 16}, DType::f64)});
+  const std::size_t turned = plan.find("kernel loop transpose"), loop = plan.find(" trips ");
+  EXPECT_LT(turned, loop) << plan;
+  EXPECT_NE(loop, std::string::npos) << plan;
+  EXPECT_EQ(plan.find("transpose", loop), std::string::npos) << plan;
+}
+
 double largest(const Array& x) {
   return max(abs(lax::convert_element_type(x, DType::f64))).item<double>();
 }

@@ -98,7 +98,11 @@ class RowLoops {
 
   void emit_group(const RowGroup& g) {
     Atoms inputs;
-    for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
+    const std::set<Var> turned = laid_by_rows(g);
+    for (const Var v : g.as_a_whole) {
+      inputs.push_back(atom(Atom::var(v)));
+      if (turned.contains(v)) inputs.back() = by_rows(builder_, inputs.back());
+    }
     for (const Var v : g.by_blocks)
       inputs.push_back(reshaped(atom(Atom::var(v)), whole_of(g, jaxpr_.aval(v))));
     const Vars made = g.parts > 1 ? add_loop(builder_, g, g.parts, false, part(g), inputs)
@@ -155,7 +159,7 @@ class RowLoops {
   Jaxpr part(const RowGroup& g) const {
     JaxprBuilder b;
     Atoms inputs;
-    for (const Var v : g.as_a_whole) inputs.push_back(Atom::var(b.add_input(jaxpr_.aval(v))));
+    for (const Aval& aval : avals_of_whole(g)) inputs.push_back(Atom::var(b.add_input(aval)));
     for (const Var v : g.by_blocks)
       inputs.push_back(Atom::var(b.add_input(part_of(g, jaxpr_.aval(v)))));
     Atoms outs;
@@ -177,7 +181,10 @@ class RowLoops {
     JaxprBuilder b;
     std::map<Var, Atom> whole, block;
     const auto small = [&](Var v) { return with_rows(jaxpr_.aval(v), g.block); };
-    for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
+    const std::set<Var> turned = laid_by_rows(g);
+    const Avals avals_of = avals_of_whole(g);
+    auto aval = avals_of.begin();
+    for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(*aval++)));
     Atoms before;
     for (const Var v : g.sums) before.push_back(Atom::var(b.add_input(jaxpr_.aval(v))));
     for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
@@ -204,7 +211,10 @@ class RowLoops {
       for (const Var v : eqn(e).outputs)
         avals.push_back(by_rows && !sums ? small(v) : jaxpr_.aval(v));
       Params params = by_rows ? RowRules::with_rows(eqn(e), g.block) : eqn(e).params;
-      if (eqn(e).primitive == &dot_general_p) lay_by_rows(b, params, inputs, avals[0].dtype);
+      if (eqn(e).primitive == &dot_general_p) {
+        const Atom& rhs = eqn(e).inputs[1];
+        lay_by_rows(b, params, inputs, avals[0].dtype, rhs.is_var() && turned.contains(rhs.var()));
+      }
       const auto results = b.add_eqn(*eqn(e).primitive, std::move(params), std::move(inputs), avals,
                                      Effect::none, eqn(e).where);
       for (std::size_t i = 0; i < results.size(); ++i)
@@ -221,19 +231,55 @@ class RowLoops {
   }
 
   // What a call takes as it is may be small enough for loops, block by block: these want the right operand by rows.
-  static void lay_by_rows(JaxprBuilder& b, Params& params, Atoms& inputs, DType out) {
+  bool wants_by_rows(const Aval& lhs, const Aval& rhs, const DotGeneralParams& params,
+                     DType out) const {
+    const auto product = matrix_product(lhs, rhs, params);
+    return rhs.ndim() == 2 && params.dimension_numbers.rhs_contracting == Shape{1} && product &&
+           wants_transpose(*product, out);
+  }
+  static Aval by_rows(const Aval& aval) { return aval.with_shape({aval.shape[1], aval.shape[0]}); }
+  static Atom by_rows(JaxprBuilder& b, const Atom& x) {
+    return Atom::var(
+        b.add_eqn1(transpose_p, Params::of(TransposeParams{{1, 0}}), {x}, by_rows(b.aval(x))));
+  }
+  // `is_laid`: the right operand lies so already.
+  void lay_by_rows(JaxprBuilder& b, Params& params, Atoms& inputs, DType out, bool is_laid) const {
     auto p = params.as<DotGeneralParams>();
-    DotDimensionNumbers& dn = p.dimension_numbers;
-    const Aval rhs = b.aval(inputs[1]);
-    const auto product = matrix_product(b.aval(inputs[0]), rhs, p);
-    if (rhs.ndim() != 2 || !(dn.rhs_contracting == Shape{1}) || !product ||
-        !wants_transpose(*product, out))
-      return;
-    const Aval by_rows = rhs.with_shape({rhs.shape[1], rhs.shape[0]});
-    inputs[1] = Atom::var(
-        b.add_eqn1(transpose_p, Params::of(TransposeParams{{1, 0}}), {inputs[1]}, by_rows));
-    dn.rhs_contracting = {0};
+    if (!is_laid) {
+      if (!wants_by_rows(b.aval(inputs[0]), b.aval(inputs[1]), p, out)) return;
+      inputs[1] = by_rows(b, inputs[1]);
+    }
+    p.dimension_numbers.rhs_contracting = {0};
     params = Params::of(std::move(p));
+  }
+  // What all blocks take by rows, and nothing of a group otherwise, is laid so once.
+  std::set<Var> laid_by_rows(const RowGroup& g) const {
+    std::map<Var, bool> all;
+    for (const auto& [e, need] : g.eqns) {
+      const Eqn& q = eqn(e);
+      for (std::size_t i = 0; i < q.inputs.size(); ++i) {
+        if (!q.inputs[i].is_var() || !g.as_a_whole.contains(q.inputs[i].var())) continue;
+        const bool turns =
+            i == 1 && q.primitive == &dot_general_p && need == Need::block &&
+            !g.sums.contains(q.outputs[0]) && !(q.inputs[0] == q.inputs[1]) &&
+            wants_by_rows(with_rows(jaxpr_.aval(q.inputs[0]), g.block), jaxpr_.aval(q.inputs[1]),
+                          q.params.as<DotGeneralParams>(), jaxpr_.aval(q.outputs[0]).dtype);
+        const auto found = all.emplace(q.inputs[i].var(), turns).first;
+        found->second = found->second && turns;
+      }
+    }
+    std::set<Var> turned;
+    for (const auto& [v, turns] : all) {
+      if (turns) turned.insert(v);
+    }
+    return turned;
+  }
+  Avals avals_of_whole(const RowGroup& g) const {
+    const std::set<Var> turned = laid_by_rows(g);
+    Avals avals;
+    for (const Var v : g.as_a_whole)
+      avals.push_back(turned.contains(v) ? by_rows(jaxpr_.aval(v)) : jaxpr_.aval(v));
+    return avals;
   }
 
   const Jaxpr& jaxpr_;
