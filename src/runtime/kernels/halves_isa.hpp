@@ -62,9 +62,18 @@ TELAMON_INLINE T narrow_to(float x) {
 
 /// As many as a register of f32 has lanes, in memory, widened.
 TELAMON_INLINE simd::F32 widen_lanes(const BFloat16* from) {
+  // gcc 12 makes __builtin_convertvector of two halves.
+#if defined(TELAMON_ISA_AVX512)
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return (simd::F32)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16);
+#elif defined(TELAMON_ISA_AVX2)
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return (simd::F32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+#else
   std::uint16_t bits __attribute__((vector_size(simd::kBytes / 2)));
   __builtin_memcpy(&bits, from, sizeof bits);
   return (simd::F32)(__builtin_convertvector(bits, simd::U32) << 16);
+#endif
 }
 TELAMON_INLINE simd::F32 widen_lanes(const Half* from) {
 #if defined(TELAMON_ISA_AVX512)
