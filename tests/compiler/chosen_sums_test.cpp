@@ -2,6 +2,8 @@
 // add something, too: then all of them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compiler/passes/numbers.hpp"
@@ -129,6 +131,26 @@ TEST(ChosenSums, InLoopsAddToWhatTheyCarry) {
 }
 
 Array nearest(const Array& y);
+
+// The sum of -0 and nothing is 0.
+TEST(ChosenSums, OfNothingAddedToNegativeZerosAreZeros) {
+  const Program f = [](std::span<const Array> x) {
+    const Array mask = nearest(x[0]);
+    return Arrays{sum(mask, 0) + x[2], x[3] + matmul(mask.T(), x[1])};
+  };
+  // No row has its extreme in one of the halves.
+  const Array far = where(lax::iota(DType::f64, {2000, 32}, 1) < 20, 0.0, 5.0);
+  const Arrays inputs = {uniform({2000, 32}, DType::f64) + far,
+                         uniform({2000, 3}, DType::f64, 1, 2), -zeros({32}, DType::f64),
+                         -zeros({32, 3}, DType::f64)};
+  EXPECT_THAT(check_sums(f, inputs), HasSubstr("cond"));
+  for (const Array& y : execute(compile(stage(f, inputs)), inputs)) {
+    const std::vector<double> got = y.to_vector<double>();
+    EXPECT_TRUE(std::none_of(got.begin(), got.end(), [](double v) { return std::signbit(v); }))
+        << y.to_string();
+    EXPECT_TRUE(std::any_of(got.begin(), got.end(), [](double v) { return v == 0; }));
+  }
+}
 
 // As to what a loop carries: no zeros are written, and added to.
 TEST(ChosenSums, AreAddedToInputsWhereTheyBelong) {

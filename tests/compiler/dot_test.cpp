@@ -162,6 +162,37 @@ TEST(CompiledDot, RowsOfLargeMatricesOfIntegersAreFollowed) {
   }
 }
 
+// Batches that come last: the terms of each product lie apart, which are no pairs. Nor are those that become truth values.
+TEST(CompiledDot, TermsThatLieApartAreMultipliedOneByOne) {
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16}) {
+    for (const std::int64_t k : {64, 300}) {
+      const Array x = uniform({k, 3}, dtype, -99, 99, 1), y = uniform({k, 3}, dtype, -99, 99, 2),
+                  z = uniform({3, k}, dtype, -99, 99, 3);
+      DotDimensionNumbers last, mixed;
+      last.lhs_contracting = last.rhs_contracting = {0};
+      last.lhs_batch = last.rhs_batch = {1};
+      mixed = last;
+      mixed.rhs_contracting = {1};
+      mixed.rhs_batch = {0};
+      check(
+          [&](std::span<const Array> a) {
+            return Arrays{lax::dot_general(a[0], a[1], last, DType::i32),
+                          lax::dot_general(a[0], a[1], last, dtype),
+                          lax::dot_general(a[0], a[2], mixed, DType::i32)};
+          },
+          {x, y, z});
+    }
+  }
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {1};
+  dn.rhs_contracting = {0};
+  check(
+      [&](std::span<const Array> a) {
+        return Arrays{lax::dot_general(a[0], a[1], dn, DType::bool_)};
+      },
+      {uniform({50, 300}, DType::i8, -2, 2, 1), uniform({300, 70}, DType::i8, -2, 2, 2)});
+}
+
 TEST(CompiledDot, EmptyContractionsGiveZeros) {
   check_product(3, 0, 5, DType::f32, false, false);
   check_product(0, 3, 5, DType::f32, false, false);
@@ -667,6 +698,17 @@ TEST(CompiledDot, WhatStandsAtExtremesIsSummedOnTheTilesAsTheseAreFound) {
       }
     }
   }
+}
+
+TEST(CompiledDot, ProductsOfWhichOnlyExtremesAreWantedAreNotStored) {
+  const Program f = [](std::span<const Array> x) {
+    return counts_and_places(times(x[0], x[1]), x[2]);
+  };
+  const Compiled e = check(f,
+                           {uniform({50, 6}, DType::f32), uniform({6, 67}, DType::f32, -1, 1, 2),
+                            uniform({67}, DType::f32, -1, 1, 3)},
+                           1, 16);
+  EXPECT_EQ(e->info().arena_bytes, 0U) << e->text("plan");
 }
 
 TEST(CompiledDot, NothingStandsAtExtremesThatAreNaN) {

@@ -633,6 +633,18 @@ TEST(MatmulTypes, MultiplyComplexMatricesOfAnySizeAndLayout) {
   expect_complex_products<Complex128, c128>();
 }
 
+TEST(MatmulTypes, MultiplyComplexVectorsThatLieApart) {
+  constexpr std::int64_t kTerms = 5000, kSize = sizeof(Complex64);
+  std::vector<Complex64> a(2 * kTerms, {1, 2}), b(3 * kTerms, {3, -1});
+  Complex64 sum{};
+  kernels::run_matmul(
+      View{reinterpret_cast<char*>(a.data()), c64, {1, 1, kTerms}, {0, kSize, 2 * kSize}},
+      View{reinterpret_cast<char*>(b.data()), c64, {1, kTerms, 1}, {0, 3 * kSize, kSize}},
+      contiguous_view(&sum, c64, Shape{1, 1, 1}));
+  EXPECT_EQ(sum.re, 5.0F * kTerms);
+  EXPECT_EQ(sum.im, 5.0F * kTerms);
+}
+
 TEST(MatmulTypes, KnowBoolSmallFloatsAndComplex) {
   bool p[] = {true, false, true, true}, q[] = {false, true, false, true}, r[4];
   kernels::run_matmul(contiguous_view(p, boolean, Shape{1, 2, 2}),

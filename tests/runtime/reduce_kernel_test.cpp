@@ -267,7 +267,7 @@ struct ComplexNumbers {
 /// One of the parts of complex numbers, as an array of its own.
 template <class T>
 View part_of(View z, int part) {
-  z.data += part * static_cast<int>(sizeof(T) / 2);
+  if (z.data != nullptr) z.data += part * static_cast<int>(sizeof(T) / 2);
   z.dtype = dtype_of<typename ComplexNumbers<T>::Part>;
   return z;
 }

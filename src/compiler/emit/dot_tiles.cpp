@@ -137,9 +137,9 @@ std::optional<DotTiles> dot_tiles(const Scope& scope, const Kernel& kernel) {
              .out = scope.jaxpr.aval(eqn.outputs[0]).dtype,
              .sum = {}};
   // Sums of short integers wrap around as those of longer ones do, whose products come in pairs.
-  t.sum = detail::is_small_float(t.out)              ? DType::f32
-          : product->of_shorts && size_of(t.out) < 4 ? DType::i32
-                                                     : t.out;
+  t.sum = detail::is_small_float(t.out)                                   ? DType::f32
+          : product->of_shorts && is_integer(t.out) && size_of(t.out) < 4 ? DType::i32
+                                                                          : t.out;
   const std::size_t widest =
       std::max({size_of(t.lhs), size_of(t.rhs), size_of(t.sum), std::size_t{4}});
   t.lanes = static_cast<int>(runtime::target_vector_bytes() / widest);
@@ -159,9 +159,11 @@ std::optional<DotTiles> dot_tiles(const Scope& scope, const Kernel& kernel) {
   } else {
     cut_into_vectors(t);
   }
-  // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one.
-  t.pairs = (t.sum == DType::i32 || t.sum == DType::u32) && p.k > 1 && p.of_shorts &&
-            CodeGen::has_pairs(t.lanes);
+  // Whole numbers of 16 bits, whose products two at a time are one instruction. All wraps around as it does one by one. Lanes
+  // along the terms load both numbers of each pair at once.
+  const bool side_by_side = t.way != DotTiles::Way::terms || (p.lhs.column == 1 && p.rhs.row == 1);
+  t.pairs = side_by_side && (t.sum == DType::i32 || t.sum == DType::u32) && p.k > 1 &&
+            p.of_shorts && CodeGen::has_pairs(t.lanes);
   t.shared = what_is_shared(t, kernel);
   return t;
 }

@@ -197,6 +197,11 @@ class DotEmitter {
     append(t_.turned ? row : column, rows, shape.size());
     return index;
   }
+  // Two terms of 16 bits, as add_pairs takes them.
+  Scalar pair_of(Scalar low, Scalar high) {
+    return gen_.or_(gen_.and_(low, gen_.constant_int(t_.sum, 0xffff)),
+                    gen_.shift_left(high, gen_.constant_int(t_.sum, 16)));
+  }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
   // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction. The last vector
@@ -225,10 +230,9 @@ class DotEmitter {
       for (int i = 0; i < terms; ++i) meanwhile(gen_.add(k, gen_.index(i)));
       const auto operand = [&](const auto& term) {
         if (!t_.pairs) return term(k);
-        const Scalar low = gen_.and_(term(k), gen_.constant_int(t_.sum, 0xffff));
-        if (terms == 1) return low;
-        const Scalar high = term(gen_.add(k, gen_.index(1)));
-        return gen_.or_(low, gen_.shift_left(high, gen_.constant_int(t_.sum, 16)));
+        if (terms == 1) return gen_.and_(term(k), gen_.constant_int(t_.sum, 0xffff));
+        const Scalar low = term(k);
+        return pair_of(low, term(gen_.add(k, gen_.index(1))));
       };
       Scalars next = carried, from_b;
       for (int v = 0; v < vectors; ++v) {
@@ -345,16 +349,12 @@ class DotEmitter {
   void add_rows(Scalar k, int rows, bool first) {
     const Scalar zero = gen_.index(0);
     const bool pairs = rows > 1 && t_.pairs;
-    const auto joined = [&](Scalar low, Scalar high) {
-      return gen_.or_(gen_.and_(low, gen_.constant_int(t_.sum, 0xffff)),
-                      gen_.shift_left(high, gen_.constant_int(t_.sum, 16)));
-    };
     // Terms of rows, one or two at a time.
     const auto terms = [&](const auto& term) {
       Scalars all;
       for (int i = 0; i < rows; ++i) {
         const Scalar x = term(gen_.add(k, gen_.index(i)));
-        if (pairs && i % 2 == 1) all.back() = joined(all.back(), x);
+        if (pairs && i % 2 == 1) all.back() = pair_of(all.back(), x);
         else all.push_back(x);
       }
       return all;

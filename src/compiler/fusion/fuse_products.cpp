@@ -190,7 +190,7 @@ std::optional<ChosenSum> Fuser::chosen_sum(int sum, int k) const {
   return std::nullopt;
 }
 
-// Whether x is computed from what a kernel knows at the end of a row alone.
+// Whether x is computed from something that a kernel knows at the end of a row only.
 bool Fuser::needs_folds_of(int k, const Atom& x) const {
   const std::vector<int>& folds = clusters_[static_cast<std::size_t>(k)].kernel.reductions;
   std::set<int> seen;
@@ -231,12 +231,12 @@ void Fuser::join_epilogues() {
       join_product(e, k);
       in_memory_[static_cast<std::size_t>(e)] = false;
     } else if (const int fold = fold_of(e); fold >= 0) {
+      join_product(e, fold);
+      join_chosen_sums(e, fold);
       const bool others = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
                           consumer_clusters(e).size() > 1;
-      join_product(e, fold);
       in_memory_[static_cast<std::size_t>(e)] = others;
       if (others) cluster(fold).kernel.roots.push_back(eqn(e).outputs[0]);
-      join_chosen_sums(e, fold);
     }
   }
 }

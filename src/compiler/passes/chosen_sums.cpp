@@ -532,8 +532,12 @@ class ChosenSums {
         more = add(b, mul_p, {spread, matrix}, each);
         params.dimension_numbers.update_window_dims = {1};
       }
-      const Atom to = s.more < 0 ? filled(b, 0.0, aval)
-                                 : known.at(other_operand(eqn(s.more), eqn(s.e).outputs[0]).var());
+      // Where nothing is added, the sum with 0 of a -0 is 0.
+      Atom to = filled(b, 0.0, aval);
+      if (s.more >= 0) {
+        const Atom& before = known.at(other_operand(eqn(s.more), eqn(s.e).outputs[0]).var());
+        to = add(b, add_p, {before, to}, aval);
+      }
       Atom sum = add(b, scatter_add_p, {to, at, more}, aval, std::move(params));
       if (s.turned) sum = add(b, transpose_p, {sum}, out(s.e), TransposeParams{{1, 0}});
       sums.push_back(sum);

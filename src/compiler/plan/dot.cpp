@@ -111,8 +111,9 @@ bool has_few_columns(const MatrixProduct& p, DType out) {
 }
 
 bool wants_columns(const MatrixProduct& p, DType out) {
-  constexpr std::int64_t kLeastRows = 8;
-  return has_few_columns(p, out) && p.m >= kLeastRows && p.lhs.column == 1 && p.rhs.column == 1;
+  constexpr std::int64_t kLeastRows = 8, kMost = 1 << 22;  // elements that are copied for it
+  return has_few_columns(p, out) && p.m >= kLeastRows &&
+         detail::saturating_mul(p.k, p.n) <= kMost && p.lhs.column == 1 && p.rhs.column == 1;
 }
 
 // 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing. To

@@ -94,8 +94,8 @@ void multiply_numbers(const GemmBlocks* blocks, const View& lhs, const View& rhs
     if (rows) return multiply_rows<T>(blocks, lhs, rhs, out);
     return multiply_columns<T>(blocks, lhs, rhs, out);
   }
-  // A vector is its own transpose.
-  if (rows ? rhs.shape[2] == 1 && rows_are_contiguous(transposed(lhs))
+  // A vector is its own transpose; of two of them neither is larger.
+  if (rows ? lhs.shape[1] > 1 && rhs.shape[2] == 1 && rows_are_contiguous(transposed(lhs))
            : lhs.shape[1] == 1 && rows_are_contiguous(transposed(rhs))) {
     const View turned =
         contiguous_view(out.data, out.dtype, {out.shape[0], out.shape[2], out.shape[1]});
