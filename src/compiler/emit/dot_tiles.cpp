@@ -47,11 +47,14 @@ std::int64_t cost_of_tiles(const ResultTiles& t, std::int64_t k) {
   return detail::saturating_add(cost, cost / 64 * sizes);
 }
 
-// So many rows, this many bytes apart, have room in the first cache side by side, which has eight places for all lines that are
-// so many times 4 KiB apart, and a few of them are for others.
-std::int64_t most_rows_apart(std::int64_t bytes) {
-  constexpr std::int64_t kApart = 4096, kLine = 64, kPlaces = 6;
-  return kPlaces * kApart / std::max(std::gcd(bytes, kApart), kLine);
+// So many rows, this many elements apart, have room in the first cache side by side, which has eight places for all lines that
+// are so many times 4 KiB apart, and a few of them are for others.
+std::int64_t most_rows_apart(std::int64_t elements, DType dtype) {
+  constexpr std::uint64_t kApart = 4096, kLine = 64, kPlaces = 6;
+  // Of shapes that are only compiled for, it may be any number.
+  const std::uint64_t bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
+  return static_cast<std::int64_t>(kPlaces * kApart /
+                                   std::max(std::gcd(bytes % kApart, kApart), kLine));
 }
 
 // The cheapest tiles, of no more rows than that, for whose sums, a row of b and an element of a there are registers.
@@ -76,8 +79,8 @@ bool reads_rows_once(const DotTiles& t, const Kernel& kernel) {
   const auto bytes = [](std::int64_t n, DType d) {
     return detail::saturating_mul(n, static_cast<std::int64_t>(size_of(d)));
   };
-  return p.m == 1 && is_integer(t.out) && !kernel.goes_on() && p.n >= 4 * t.lanes &&
-         p.k >= kLeastTerms && bytes(p.n, t.out) <= kCache &&
+  return p.m == 1 && p.rhs.column == 1 && is_integer(t.out) && !kernel.goes_on() &&
+         p.n >= 4 * t.lanes && p.k >= kLeastTerms && bytes(p.n, t.out) <= kCache &&
          bytes(detail::saturating_mul(p.k, p.n), t.rhs) >= kMemory;
 }
 
@@ -96,8 +99,7 @@ void cut_into_vectors(DotTiles& t) {
   t.lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(t.lanes),
                                       std::bit_ceil(static_cast<std::uint64_t>(p.n))));
   const std::int64_t vectors = detail::ceil_div(p.n, t.lanes);
-  const ResultTiles tiles = cheapest_tiles(
-      p.m, vectors, p.k, most_rows_apart(p.lhs.row * static_cast<std::int64_t>(size_of(t.lhs))));
+  const ResultTiles tiles = cheapest_tiles(p.m, vectors, p.k, most_rows_apart(p.lhs.row, t.lhs));
   t.rows = tiles.rows;
   t.columns = tiles.vectors;
 }
