@@ -745,24 +745,18 @@ TEST(CompiledDot, WhatNeedsExtremesOtherwiseIsNotSummedWithThem) {
             {1})};
       },
       inputs, 2, 4);
-  // It is no sum of zeros else.
-  check_epilogue(
-      [](std::span<const Array> x) {
-        const Array y = times(x[0], x[1]);
-        const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
-        return Arrays{lax::reduce_sum(
-            lax::select_n(lax::eq(y, least), Arrays{lax::full_like(y, 1), y}), {1})};
-      },
-      inputs, 2, 4);
-  // The extreme is that of something else.
-  check_epilogue(
-      [](std::span<const Array> x) {
-        const Array y = times(x[0], x[1]);
-        const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
-        return Arrays{lax::reduce_sum(
-            lax::select_n(lax::eq(lax::neg(y), least), Arrays{lax::full_like(y, 0), y}), {1})};
-      },
-      inputs, 2, 4);
+  // It is no sum of zeros else; or the extreme is that of something else.
+  for (const bool of_other : {false, true}) {
+    check_epilogue(
+        [of_other](std::span<const Array> x) {
+          const Array y = times(x[0], x[1]), compared = of_other ? lax::neg(y) : y;
+          const Array least = lax::broadcast_in_dim(lax::reduce_min(y, {1}), y.shape(), {0});
+          const Array chosen = lax::select_n(lax::eq(compared, least),
+                                             Arrays{lax::full_like(y, of_other ? 0 : 1), y});
+          return Arrays{lax::reduce_sum(chosen, {1})};
+        },
+        inputs, 2, 4);
+  }
 }
 
 }  // namespace

@@ -74,13 +74,13 @@ ResultTiles cheapest_tiles(std::int64_t m, std::int64_t vectors, std::int64_t k,
 // Of one row times what memory holds, tiles would read each term a page apart from the one before. Integers are added in any
 // order: rows of b are followed from end to end, while the sums wait in the cache.
 bool reads_rows_once(const DotTiles& t, const Kernel& kernel) {
-  constexpr std::int64_t kMemory = 1 << 20, kCache = 256 << 10, kLeastTerms = 6;
+  constexpr std::int64_t kMemory = 1 << 20, kCache = 256 << 10;
   const MatrixProduct& p = t.product;
   const auto bytes = [](std::int64_t n, DType d) {
     return detail::saturating_mul(n, static_cast<std::int64_t>(size_of(d)));
   };
   return p.m == 1 && p.rhs.column == 1 && is_integer(t.out) && !kernel.goes_on() &&
-         p.n >= 4 * t.lanes && p.k >= kLeastTerms && bytes(p.n, t.out) <= kCache &&
+         p.n >= 4 * t.lanes && p.k >= kRowsOnce && bytes(p.n, t.out) <= kCache &&
          bytes(detail::saturating_mul(p.k, p.n), t.rhs) >= kMemory;
 }
 

@@ -21,6 +21,10 @@ struct Pieces {
   std::int64_t count() const { return longer + shorter; }
 };
 
+/// Rows of b that are followed side by side, where one row is multiplied by what memory holds.
+inline constexpr int kRowsOnce = 6;
+
+/// What the loops of one product are: chosen by its shapes and types alone.
 struct DotTiles {
   MatrixProduct
       product;  ///< with the operands exchanged if `turned`: what lanes would run along rows

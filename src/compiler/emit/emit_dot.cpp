@@ -331,7 +331,6 @@ class DotEmitter {
   }
   // Rows of b from end to end, some of them side by side.
   void rows_once() {
-    constexpr int kRowsOnce = 6;
     const std::int64_t whole = p_.k - p_.k % kRowsOnce;
     add_rows(gen_.index(0), kRowsOnce, true);
     gen_.loop_carried(gen_.index(kRowsOnce), gen_.index(whole), kRowsOnce, {},
