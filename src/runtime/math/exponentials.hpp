@@ -161,7 +161,7 @@ template <class V> TELAMON_INLINE V expm1(V x) {
 }
 
 // tanh |x| = h / (1 - h) with h = (1 - e^(-2|x|)) / 2, which never overflows. Of |x| = r - n ln 2 / 2 it takes (1 - e^(-2r)) / 2 =
-// r - r^2 T(r), where T(r) is twice exp_tail(-2r), to the bit.
+// r - r^2 T(r), where T(r) is twice exp_tail(-2r), to the bit. (That of f32 with AVX-512 is in tanh_table.hpp.)
 constexpr float kTanhTailF32[] = {32 * kExpTailF32[0], -16 * kExpTailF32[1], 8 * kExpTailF32[2],
                                   -4 * kExpTailF32[3], 2 * kExpTailF32[4]};
 constexpr double kTanhTailF64[] = {

@@ -22,6 +22,7 @@
 #endif
 #if defined(TELAMON_ISA_AVX512)
 #include "runtime/math/error_functions.hpp"
+#include "runtime/math/tanh_table.hpp"
 #endif
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ)
