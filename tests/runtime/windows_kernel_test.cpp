@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "core/element.hpp"
 #include "support/threads.hpp"
 
 namespace {
@@ -142,6 +144,23 @@ TEST(Windows, AreCopiedWhateverTheirLength) {
   }
 }
 
+/// A 16-bit float that is computed with as f32.
+template <class T>
+struct Small {
+  T x;
+
+  Small() = default;
+  explicit Small(float v) {
+    if constexpr (std::is_same_v<T, Half>) x = detail::half_from_double(v);
+    else x = detail::bfloat_from_double(v);
+  }
+  Small& operator=(float v) { return *this = Small(v); }
+  operator float() const {
+    if constexpr (std::is_same_v<T, Half>) return detail::half_to_float(x);
+    else return detail::bfloat_to_float(x);
+  }
+};
+
 // Whole vectors, halves of them and single elements, and nothing beside them; rows that begin `apart` elements after
 // each other (0: one after the other).
 template <class T>
@@ -185,6 +204,8 @@ TEST(Windows, AreAddedWhateverTheirLengthAndType) {
     add_rows_of_every_length<std::uint16_t>(DType::u16, run);
     add_rows_of_every_length<std::int32_t>(DType::i32, run);
     add_rows_of_every_length<std::uint64_t>(DType::u64, run);
+    add_rows_of_every_length<Small<Half>>(DType::f16, run);
+    add_rows_of_every_length<Small<BFloat16>>(DType::bf16, run);
   }
 }
 TEST(Windows, ThatOverlapAreAddedInOrder) {
@@ -351,9 +372,9 @@ TEST(Windows, AtPairsThatAreFarApart) {
   munmap(mapped, kBytes);
 }
 
-// Windows are columns: one element of each of `height` rows, of `rows` that there are. Where that is all of
+// Windows are columns: `deep` elements of each of `height` rows, of `rows` that there are. Where that is all of
 // them, what happens in one row has nothing to do with the others, and of many windows it is done row by row.
-TEST(Windows, OfColumnsThatMeetOrDoNot) {
+void columns_that_meet_or_do_not(std::int64_t deep) {
   for (const std::int64_t n : {1, 2, 23, 24, 700}) {
     for (const auto& [rows, height] : {std::pair<std::int64_t, std::int64_t>{9, 9}, {9, 3}}) {
       for (const std::int64_t width : {20, 300}) {
@@ -365,8 +386,8 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
           index.push_back(first[k + 700]);
           index.push_back(column[k]);
         }
-        std::vector<float> table(static_cast<std::size_t>(rows * width)),
-            updates(static_cast<std::size_t>(height * n)), slices(updates.size());
+        std::vector<float> table(static_cast<std::size_t>(rows * width * deep)),
+            updates(static_cast<std::size_t>(height * n * deep)), slices(updates.size());
         for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 1013);
         for (std::size_t i = 0; i < updates.size(); ++i)
           updates[i] = 0.1f * static_cast<float>(i % 311);
@@ -375,10 +396,10 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
           WindowLoop loop;
           loop.op = op;
           loop.clips = false;
-          loop.operand_bytes = rows * width * 4;
-          loop.counts = {{n, 8, 4, 0}};
-          loop.components = {{0, width * 4, rows - height}, {4, 4, width - 1}};
-          loop.window = {{height, width * 4, n * 4}};
+          loop.operand_bytes = rows * width * deep * 4;
+          loop.counts = {{n, 8, deep * 4, 0}};
+          loop.components = {{0, width * deep * 4, rows - height}, {4, deep * 4, width - 1}};
+          loop.window = {{height, width * deep * 4, n * deep * 4}, {deep, 4, 4}};
           const auto numbers = loop.numbers();
           kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
                                reinterpret_cast<const char*>(index.data()),
@@ -394,20 +415,26 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
           const std::int64_t top = index[static_cast<std::size_t>(2 * k)],
                              at = index[static_cast<std::size_t>(2 * k + 1)];
           const bool inside = at >= 0 && at < width;
-          for (std::int64_t h = 0; h < height; ++h) {
-            const auto from = static_cast<std::size_t>(h * n + k),
-                       to = static_cast<std::size_t>((top + h) * width + at);
+          for (std::int64_t h = 0; h < height * deep; ++h) {
+            const std::int64_t line = h / deep, d = h % deep;
+            const auto from = static_cast<std::size_t>((line * n + k) * deep + d),
+                       to = static_cast<std::size_t>(((top + line) * width + at) * deep + d);
             ASSERT_EQ(slices[from], inside ? table[to] : fill);
             if (!inside) continue;
             want_replaced[to] = updates[from];
             want_added[to] += updates[from];
           }
         }
-        EXPECT_EQ(replaced, want_replaced) << n << ' ' << rows << ' ' << height << ' ' << width;
-        EXPECT_EQ(added, want_added) << n << ' ' << rows << ' ' << height << ' ' << width;
+        EXPECT_EQ(replaced, want_replaced)
+            << n << ' ' << rows << ' ' << height << ' ' << width << ' ' << deep;
+        EXPECT_EQ(added, want_added)
+            << n << ' ' << rows << ' ' << height << ' ' << width << ' ' << deep;
       }
     }
   }
+}
+TEST(Windows, OfColumnsThatMeetOrDoNot) {
+  for (const std::int64_t deep : {1, 2, 3, 17}) columns_that_meet_or_do_not(deep);
 }
 
 // Single elements, dense and strided; blocks that are all in bounds, and others; whole numbers in tables of

@@ -60,32 +60,71 @@ TELAMON_INLINE T narrow_to(float x) {
   return {static_cast<std::uint16_t>(narrow_bits<T, std::uint32_t>(x))};
 }
 
-/// As many as a register of f32 has lanes, in memory, widened.
-TELAMON_INLINE simd::F32 widen_lanes(const BFloat16* from) {
+/// As many as a register of f32 has lanes.
+using NarrowLanes = std::uint16_t __attribute__((vector_size(simd::kBytes / 2)));
+
+template <class T>
+TELAMON_INLINE simd::F32 widen_register(NarrowLanes bits) {
+#if defined(TELAMON_ISA_AVX512)
+  const auto all = (__m256i)bits;
+  if constexpr (std::is_same_v<T, Half>) return _mm512_maskz_cvtph_ps(0xffff, all);
+  const __m512i words = _mm512_maskz_cvtepu16_epi32(0xffff, all);
+  return (simd::F32)_mm512_maskz_slli_epi32(0xffff, words, 16);
+#elif defined(TELAMON_ISA_AVX2)
+  const auto all = (__m128i)bits;
+  if constexpr (std::is_same_v<T, Half>) return _mm256_cvtph_ps(all);
   // gcc 12 makes __builtin_convertvector of two halves.
-#if defined(TELAMON_ISA_AVX512)
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return (simd::F32)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16);
-#elif defined(TELAMON_ISA_AVX2)
-  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return (simd::F32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+  return (simd::F32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(all), 16);
 #else
-  std::uint16_t bits __attribute__((vector_size(simd::kBytes / 2)));
+  if constexpr (std::is_same_v<T, Half>) {
+    simd::F32 x;
+    for (int j = 0; j < simd::Lanes<simd::F32>::kCount; ++j) x[j] = widen(Half{bits[j]});
+    return x;
+  } else {
+    return (simd::F32)(__builtin_convertvector(bits, simd::U32) << 16);
+  }
+#endif
+}
+/// Rounded to T.
+template <class T>
+TELAMON_INLINE NarrowLanes narrow_register(simd::F32 x) {
+  return __builtin_convertvector((narrow_bits<T, simd::U32>(x)), NarrowLanes);
+}
+template <class T>
+TELAMON_INLINE simd::F32 widen_lanes(const T* from) {
+  NarrowLanes bits;
   __builtin_memcpy(&bits, from, sizeof bits);
-  return (simd::F32)(__builtin_convertvector(bits, simd::U32) << 16);
-#endif
+  return widen_register<T>(bits);
 }
-TELAMON_INLINE simd::F32 widen_lanes(const Half* from) {
+template <class T>
+TELAMON_INLINE void narrow_lanes(T* to, simd::F32 x) {
+  const NarrowLanes bits = narrow_register<T>(x);
+  __builtin_memcpy(static_cast<void*>(to), &bits, sizeof bits);
+}
+#if defined(TELAMON_ISA_AVX512) || defined(TELAMON_ISA_AVX2)
+/// The first four lanes, or eight; zeros in the others.
+template <int kCount, class T>
+TELAMON_INLINE simd::F32 widen_first(const T* from) {
+  const auto* const at = reinterpret_cast<const __m128i*>(from);
+  const __m128i bits = kCount == 8 ? _mm_loadu_si128(at) : _mm_loadl_epi64(at);
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-#elif defined(TELAMON_ISA_AVX2)
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return widen_register<T>((NarrowLanes)_mm256_zextsi128_si256(bits));
 #else
-  simd::F32 x;
-  for (int j = 0; j < simd::Lanes<simd::F32>::kCount; ++j) x[j] = widen(from[j]);
-  return x;
+  return widen_register<T>((NarrowLanes)bits);
 #endif
 }
+template <int kCount, class T>
+TELAMON_INLINE void narrow_first(T* to, simd::F32 x) {
+  auto* const at = reinterpret_cast<__m128i*>(to);
+#if defined(TELAMON_ISA_AVX512)
+  const __m128i bits = _mm256_castsi256_si128((__m256i)narrow_register<T>(x));
+#else
+  const auto bits = (__m128i)narrow_register<T>(x);
+#endif
+  if constexpr (kCount == 8) _mm_storeu_si128(at, bits);
+  else _mm_storel_epi64(at, bits);
+}
+#endif
 /// `count` numbers of any floating type, at least one, as a register of what is computed with; zeros in the other lanes.
 template <class V, class S>
 TELAMON_INLINE V load_widened(const S* from, std::int64_t count) {
@@ -99,17 +138,27 @@ TELAMON_INLINE V load_widened(const S* from, std::int64_t count) {
     return simd::load_lanes<V>(from, count);
   }
 }
-/// A register of f32, rounded, to memory.
-template <class T>
-TELAMON_INLINE void narrow_lanes(T* to, simd::F32 x) {
-  using Narrow = std::uint16_t __attribute__((vector_size(simd::kBytes / 2)));
-  const Narrow bits = __builtin_convertvector((narrow_bits<T, simd::U32>(x)), Narrow);
-  __builtin_memcpy(static_cast<void*>(to), &bits, sizeof bits);
-}
-
 template <class T>
 TELAMON_INLINE T add_halves(T a, T b) {
   return narrow_to<T>(widen(a) + widen(b));
+}
+/// Adds n numbers to others, in pieces of one size each: a row that comes back soon reads what was just stored.
+template <class T>
+TELAMON_INLINE void add_row_of_halves(T* to, const T* from, std::int64_t n) {
+  constexpr std::int64_t kLanes = simd::Lanes<simd::F32>::kCount;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    narrow_lanes(to + i, widen_lanes(to + i) + widen_lanes(from + i));
+#if defined(TELAMON_ISA_AVX512) || defined(TELAMON_ISA_AVX2)
+  const auto add_first = [&]<int kCount>() __attribute__((always_inline)) {
+    if (i + kCount > n) return;
+    narrow_first<kCount>(to + i, widen_first<kCount>(to + i) + widen_first<kCount>(from + i));
+    i += kCount;
+  };
+  if constexpr (kLanes > 8) add_first.template operator()<8>();
+  add_first.template operator()<4>();
+#endif
+  for (; i < n; ++i) to[i] = add_halves(to[i], from[i]);
 }
 
 }  // namespace loops

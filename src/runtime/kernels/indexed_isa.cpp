@@ -502,11 +502,14 @@ TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) 
 template <class T>
 TELAMON_INLINE void add_row(T* to, const T* from, std::int64_t n) {
   if constexpr (kIsSmallFloat<T>) {
-    TELAMON_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) to[i] = add_halves(to[i], from[i]);
+    add_row_of_halves(to, from, n);
   } else {
     std::int64_t left = add_vectors<simd::kBytes>(n, to, from);
     left = add_vectors<16>(left, to, from);
+    if constexpr (sizeof(T) <= 2) {
+      left = add_vectors<8>(left, to, from);
+      left = add_vectors<4>(left, to, from);
+    }
     for (; left > 0; --left, ++to, ++from) *to = Add::apply(*to, *from);
   }
 }

@@ -299,29 +299,42 @@ void for_each_run(std::span<const WindowLoop::Extent> window, char* operand, cha
   }
 }
 
-/// Whether elements of many windows of one dimension lie far apart, and those at one place of several windows
-/// nowhere else: what is done to them is the same in any order of the places.
-bool goes_by_places(const Loop& loop, std::int64_t windows) {
-  constexpr std::int64_t kFar = 512,
-                         kMany = 24;  // of fewer the list of each place takes longer (10 ns)
-  if (windows < kMany || loop.window.size() != 1 || loop.window[0].operand_stride < kFar)
-    return false;
+/// Windows of short rows of adjacent elements that lie far apart, one element for example.
+struct FarRows {
+  std::int64_t elements = 1;                  // of a row
+  const WindowLoop::Extent* along = nullptr;  // null: these are others
+
+  explicit FarRows(const Loop& loop) {
+    constexpr std::int64_t kFar = 512;
+    const WindowLoop::Extent& last = loop.window.back();
+    const bool rows = last.operand_stride == loop.size && last.slice_stride == loop.size &&
+                      last.size * loop.size <= kIndexedBytes && loop.op == WindowOp::add;
+    if (loop.window.size() != (rows ? 2 : 1) || loop.window[0].operand_stride < kFar) return;
+    along = loop.window.data();
+    if (rows) elements = last.size;
+  }
+};
+/// Whether those of many windows at one place of several are nowhere else: what is done to them is the same in any
+/// order of the places.
+bool goes_by_places(const Loop& loop, const FarRows& rows, std::int64_t windows) {
+  constexpr std::int64_t kMany = 24;  // of fewer the list of each place takes longer (10 ns)
+  if (windows < kMany || rows.along == nullptr) return false;
   if (loop.op == WindowOp::gather) return true;
-  std::int64_t farthest = loop.size;
+  std::int64_t farthest = rows.elements * loop.size;
   for (const auto& c : loop.counts) farthest += (c.size - 1) * c.operand_stride;
   for (const auto& c : loop.components) farthest += c.last * c.operand_stride;
-  return farthest <= loop.window[0].operand_stride;
+  return farthest <= rows.along->operand_stride;
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  if (goes_by_places(loop, b.n)) {
+  if (const FarRows rows(loop); goes_by_places(loop, rows, b.n)) {
     Block at = b;
-    for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
+    for (std::int64_t i = 0; i < rows.along->size; ++i) {
       if (loop.op == WindowOp::gather)
         with_size(loop.size, [&]<int kSize> { gather_elements<kSize>(at, fill); });
-      else update_listed(loop, at, 1);
-      at.operand += loop.window[0].operand_stride;
-      at.slices += loop.window[0].slice_stride;
+      else update_listed(loop, at, rows.elements);
+      at.operand += rows.along->operand_stride;
+      at.slices += rows.along->slice_stride;
     }
     return;
   }
