@@ -275,6 +275,20 @@ TEST(BatchMembers, AreNoRowsOfPictures) {
             check(blurred, picture, 1, 4, {.disabled = {"batch_members"}})->text("jaxpr"));
 }
 
+// Nor long rows of pairs, which vectors hold as they are: positions that turn pairs of numbers.
+TEST(BatchMembers, AreNoLongRowsOfPairs) {
+  const auto turned_pairs = [](std::span<const Array> a) {
+    const Array angles = arange(200, DType::f64)(slice(), newaxis) * a[1];
+    const Array c = cos(angles).astype(DType::f32), s = sin(angles).astype(DType::f32);
+    const Array x = reshape(a[0], {16, 200, 32, 2});
+    const Array p = x(ellipsis, 0), q = x(ellipsis, 1);
+    return Arrays{reshape(stack({p * c - q * s, p * s + q * c}, -1), {16, 200, 64})};
+  };
+  const Arrays in = {uniform({16, 200, 64}, DType::f32), uniform({1, 32}, DType::f64)};
+  EXPECT_EQ(check(turned_pairs, in, 2, 4)->text("jaxpr"),
+            check(turned_pairs, in, 2, 4, {.disabled = {"batch_members"}})->text("jaxpr"));
+}
+
 // What users define is not evaluated, whatever is known of its operands; what a program repeats joins nothing.
 TEST(BatchMembers, LeaveOperationsOfUsersToTheProgram) {
   const auto chain = [](Array y, const Array& x, const Array& u) {

@@ -75,6 +75,45 @@ std::int64_t run_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   return run;
 }
 
+/// Whether a long row of a member is every second to fourth number of a longer one, or rows are put between each other that
+/// way: what vectors are shuffled for.
+bool interleaves(const Jaxpr& jaxpr, const Eqn& eqn, const BatchAxes& axes) {
+  constexpr std::int64_t kMostApart = 4;
+  if (!one_of(eqn, {&slice_p, &pad_p, &concatenate_p})) return false;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  const Shape &to = out.shape, &from = jaxpr.aval(eqn.inputs[0]).shape;
+  if (to.empty() || from.size() != to.size()) return false;
+  const std::size_t last = to.size() - 1;
+  const auto is_long = [&](const Shape& shape, std::size_t d) {
+    return !is_at(axes, static_cast<std::int64_t>(d)) && shape[d] >= kLongRun * lanes_of(out);
+  };
+  // Rows lie in a dimension of their own before or after, or not.
+  const auto are_apart = [&](const Shape& woven, const Shape& row) {
+    return last > 0 && woven[last] <= kMostApart && row[last] == 1 && is_long(row, last - 1);
+  };
+  const auto all_others = [&](auto&& is_whole) {
+    for (std::size_t d = 0; d < last; ++d)
+      if (!is_whole(d)) return false;
+    return true;
+  };
+  if (eqn.primitive == &slice_p) {
+    const auto& p = eqn.params.as<SliceParams>();
+    const std::int64_t stride = stride_of(p, last);
+    return all_others([&](std::size_t d) { return takes_whole_axis(p, from, d); }) &&
+           ((stride > 1 && stride <= kMostApart && is_long(to, last)) || are_apart(from, to));
+  }
+  if (eqn.primitive == &pad_p) {
+    const auto& config = eqn.params.as<PadParams>().padding_config;
+    const std::int64_t apart = config[last][2] + 1;
+    return all_others([&](std::size_t d) { return pads_nothing(config[d]); }) &&
+           ((apart > 1 && apart <= kMostApart && is_long(from, last)) || are_apart(to, from));
+  }
+  const bool along_last = eqn.params.as<ConcatenateParams>().dimension == to.ndim() - 1;
+  return along_last && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
+           return are_apart(to, jaxpr.aval(a).shape);
+         });
+}
+
 /// Numbers of a member for which what compiling takes is won back, in one of two ways: by running, where there are many
 /// members, or by kernels that would have to be compiled otherwise, each of which takes as long as so many numbers.
 std::int64_t most_numbers(std::int64_t members, std::int64_t kernels) {
@@ -264,6 +303,7 @@ bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
   const Atom out = Atom::var(eqn.outputs[0]);
   const std::int64_t run = run_of(jaxpr_, eqn), lanes = lanes_of(jaxpr_.aval(out));
   if (run >= kLongRun * lanes || (run <= lanes && 8 * run >= 7 * lanes)) return true;
+  if (interleaves(jaxpr_, eqn, roles_.batch().axes(out.var()))) return true;
   if (is_last(out) && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_last)) return true;
   if (combination(eqn.primitive) != nullptr) return is_long(eqn.inputs[0]);
   if (!is_long(out)) return false;
