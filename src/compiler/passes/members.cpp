@@ -331,12 +331,17 @@ void MemberChoice::weigh(std::int64_t& most) {
   for (Var v = 0; v < jaxpr_.num_inputs(); ++v) surround(Atom::var(v));
   for (const Atom& a : jaxpr_.outs()) surround(a);
   for (std::size_t e = 0; e < role_.size(); ++e) {
+    if (role_[e] != MemberRole::none) continue;
+    for (const Atom& a : jaxpr_.eqns()[e].inputs) surround(a);
+    for (const Var v : jaxpr_.eqns()[e].outputs) surround(Atom::var(v));
+  }
+  // Numbers of members are put in their places where they leave, in whatever order.
+  const auto turns_what_leaves = [&](const Eqn& eqn) {
+    return eqn.primitive == &transpose_p && is_around[static_cast<std::size_t>(eqn.outputs[0])];
+  };
+  for (std::size_t e = 0; e < role_.size(); ++e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
-    if (role_[e] == MemberRole::none) {
-      for (const Atom& a : eqn.inputs) surround(a);
-      for (const Var v : eqn.outputs) surround(Atom::var(v));
-      continue;
-    }
+    if (role_[e] == MemberRole::none) continue;
     const Atom out = Atom::var(eqn.outputs[0]);
     Weight& w = of(out.var());
     const std::int64_t numbers = roles_.numbers(out.var()), elements = jaxpr_.aval(out).size();
@@ -347,7 +352,7 @@ void MemberChoice::weigh(std::int64_t& most) {
     w.computed += static_cast<double>(members) * static_cast<double>(steps);
     w.kernels += has_own_kernel(role_[e], eqn) ? 1 : 0;
     if (role_[e] == MemberRole::element || repeats_only(eqn) || keeps_vectors(eqn) ||
-        (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
+        turns_what_leaves(eqn) || (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
       continue;
     w.turned += static_cast<double>(elements);
     w.turned_numbers += numbers;
