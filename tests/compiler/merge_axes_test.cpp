@@ -273,6 +273,15 @@ TEST(MergeAxes, OfLongRowsSmallMatricesAndThoseThatSomebodyTellsApartStay) {
         return Arrays{along(a[0], 0)(slice(), slice(), slice(0, 4))};
       },
       {whole({20, 20, 9}, DType::f32)}, "f32[18,20,4] = sub");
+  // Windows side by side, each of which is a small part of them.
+  const Program windows = [](std::span<const Array> a) {
+    Arrays parts;
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j)
+        parts.push_back(a[0](slice(), newaxis, slice(i, i + 30), slice(j, j + 30)));
+    return Arrays{lax::concatenate(parts, 1)};
+  };
+  EXPECT_EQ(check(windows, {whole({8, 32, 32}, DType::f32)}, 1, 0)->info().arena_bytes, 0);
 }
 
 }  // namespace

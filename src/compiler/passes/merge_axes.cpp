@@ -73,6 +73,8 @@ class LastAxes {
     for (std::size_t d = 1; d < count_; ++d) of_axes.pop_back();
   }
 
+  /// The equation that makes a variable, or -1.
+  int producer(Var v) const { return producer_[static_cast<std::size_t>(v)]; }
   /// How many numbers of the index vectors of a gather come before those about axes of a row.
   std::size_t components(const Eqn& gather) const {
     const Shape& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
@@ -219,7 +221,7 @@ class LastAxes {
   // Of parts, in which vectors lie within a row each: merged rows would be stored before they are read.
   bool is_joined(const Atom& x) const {
     constexpr std::int64_t kVector = 32;  // bytes
-    const int e = producer_[static_cast<std::size_t>(x.var())];
+    const int e = producer(x.var());
     if (e < 0) return false;
     const PrimitiveBase* p = jaxpr_.eqns()[static_cast<std::size_t>(e)].primitive;
     const Aval& aval = jaxpr_.aval(x);
@@ -278,12 +280,19 @@ class Choice {
 
  private:
   // What is cut from a side of something, and put to it, is copied anyway: it may have the axes that it needs. So may
-  // what a reshape is of.
+  // what a reshape is of, unless it is made by an equation that tells its axes apart and is no kernel of its own else.
   bool is_loose(const Eqn& eqn, const Atom& a) const {
     constexpr std::int64_t kSmall = 8;
-    const std::int64_t in = jaxpr_.aval(a).size(), out = jaxpr_.aval(eqn.outputs[0]).size();
-    return eqn.primitive == &reshape_p || (eqn.primitive == &slice_p && out <= in / kSmall) ||
-           (eqn.primitive == &concatenate_p && in <= out / kSmall);
+    const auto size = [&](const Atom& x) { return jaxpr_.aval(x).size(); };
+    std::int64_t largest = size(a);
+    for (const Atom& x : axes_.moved(eqn)) largest = std::max(largest, size(x));
+    return (eqn.primitive == &reshape_p && !is_made_apart(a)) ||
+           (eqn.primitive == &slice_p && jaxpr_.aval(eqn.outputs[0]).size() <= size(a) / kSmall) ||
+           (eqn.primitive == &concatenate_p && size(a) <= largest / kSmall);
+  }
+  bool is_made_apart(const Atom& a) const {
+    const int e = a.is_var() ? axes_.producer(a.var()) : -1;
+    return e >= 0 && roles_[static_cast<std::size_t>(e)] == Role::apart;
   }
   // The sets, by what ties variables: loosely only those whose axes nobody tells apart.
   void join(bool loose) {
