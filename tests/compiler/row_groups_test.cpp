@@ -275,6 +275,20 @@ TEST(RowGroups, ReadRowsAndTheWholeOfOneArray) {
 
 // Each of two groups would wait for what the other gives, through sums down the columns: one of them stays
 // apart.
+// What blocks make of pictures is reshaped when they are put together, and again: no copy is made for that.
+TEST(RowGroups, AreResultsOfAnotherShape) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const auto loss = [](const Array& x) {
+          return sum(square(max(reshape(x, {64, 8, 14, 2, 14, 2}), {.axes = {3, 5}})));
+        };
+        return Arrays{grad(loss)(x[0])};
+      },
+      {numbers({64, 8, 28, 28}, DType::f32)});
+  EXPECT_THAT(plan, HasSubstr("loop reads"));
+  EXPECT_THAT(plan, Not(HasSubstr("copy")));
+}
+
 TEST(RowGroups, DoNotWaitForOneAnother) {
   const std::string plan = same_either_way(
       [](std::span<const Array> x) {

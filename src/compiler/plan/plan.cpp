@@ -115,7 +115,7 @@ class Planner {
             alias(named.outputs[i], named.inputs[i]);
           break;
         case Form::reshape:
-          if (alias(named.outputs[0], named.inputs[0])) reshapes.insert(named.outputs[0]);
+          if (alias(named.outputs[0], reshaped(named.inputs[0]))) reshapes.insert(named.outputs[0]);
           break;
         default: break;
       }
@@ -126,6 +126,18 @@ class Planner {
       for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue})
         stored->erase(std::remove_if(stored->begin(), stored->end(), is_reshape), stored->end());
     }
+  }
+  // Of several reshapes, one of another, the operand of the first that has no memory.
+  const Atom& reshaped(const Atom& a) const {
+    const Atom* of = &a;
+    for (int p = made_by(*of); p >= 0 && form_of(jaxpr(), eqn(p)) == Form::reshape;
+         p = made_by(*of))
+      of = &eqn(p).inputs[0];
+    return *of;
+  }
+  int made_by(const Atom& a) const {
+    const bool has_none = a.is_var() && scope().value_of[static_cast<std::size_t>(a.var())] < 0;
+    return has_none ? producer_[static_cast<std::size_t>(a.var())] : -1;
   }
   bool alias(Var name, const Atom& of) {
     if (!of.is_var() || value_of(of.var()) < 0) return false;
