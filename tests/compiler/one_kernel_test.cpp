@@ -1,7 +1,9 @@
 // Programs like those that the side-by-side (bench/) measures: each is exactly one kernel.
 #include "support.hpp"
 #include "telamon/history.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -42,6 +44,23 @@ TEST(OneKernel, AreSumsOfRowsAndOfColumns) {
       };
       // Whole numbers: the sums are exact in any order.
       expect_one_kernel(f, {lax::round(uniform(shape, DType::f32, -9, 9))});
+    }
+  }
+}
+
+// A step of heat: what is added to the interior is computed there, and nothing around it.
+TEST(OneKernel, IsAStepWithABorder) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Shape& shape : {Shape{256, 256}, Shape{97, 131}}) {
+      const Program step = [](std::span<const Array> x) {
+        const Array& u = x[0];
+        const auto from = [&](int i, int j) {
+          return u(slice(1 + i, u.shape(0) - 1 + i), slice(1 + j, u.shape(1) - 1 + j));
+        };
+        const Array flow = from(1, 0) + from(-1, 0) + from(0, 1) + from(0, -1) - 4 * from(0, 0);
+        return Arrays{u.at(slice(1, -1), slice(1, -1)).add(lax::div(flow, lax::exp(from(0, 0))))};
+      };
+      expect_one_kernel(step, {uniform(shape, dtype)});
     }
   }
 }

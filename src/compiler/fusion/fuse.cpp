@@ -166,6 +166,17 @@ bool Fuser::may_produce(int k, const std::set<int>& readers) {
                       [&](int l) { return l != k && reach_.reaches(l, k); });
 }
 
+// Whether nearly all of a result is the operand, at other places: an interior that is computed, and what lies around it.
+// (Few vectors stay in registers rather.)
+bool Fuser::adds_border(int e) const {
+  constexpr std::int64_t kPart = 8, kLeast = 512;  // of the operand, for the border; elements
+  if (eqn(e).primitive != &pad_p) return false;
+  const std::int64_t inner = jaxpr_.aval(eqn(e).inputs[0]).size();
+  const auto& config = eqn(e).params.as<PadParams>().padding_config;
+  return inner >= kLeast && size(e) - inner <= inner / kPart &&
+         std::none_of(config.begin(), config.end(), [](const auto& c) { return c[2] > 0; });
+}
+
 // All that read the equation that is being placed are asked about, each once or a few times.
 Fuser::Usage Fuser::usage(int e, int k) {
   if (used_ != e) {
@@ -177,7 +188,7 @@ Fuser::Usage Fuser::usage(int e, int k) {
         const Align a = align_of(use, e, at);
         if (a == Align::other) {
           ++u.other;
-          u.expanding |= size(use.consumer) > size(e);
+          u.expanding |= size(use.consumer) > size(e) && !adds_border(use.consumer);
         } else {
           u.mixed |= u.aligned > 0 && u.align != a;
           ++u.aligned;

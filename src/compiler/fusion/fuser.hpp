@@ -64,6 +64,7 @@ class Fuser {
     bool expanding = false;  // evaluated more often than it has elements
     Align align = Align::other;
   };
+  bool adds_border(int e) const;
   Usage usage(int e, int k);
   // The cost up to which an equation is recomputed rather than stored.
   int cheap(int e) const { return cheap_[static_cast<std::size_t>(e)]; }
