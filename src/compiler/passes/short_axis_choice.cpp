@@ -24,13 +24,16 @@ constexpr std::int64_t kLongestF32Folded = 8;  // the same of f32
 // Equations: a factor is cut out, a number, repeated, multiplied by and added.
 constexpr std::size_t kOfFactor = 5;
 
-/// Whether vectors hold several rows but no whole number of them, or pairs: what is repeated along each row has to be
-/// picked element by element then.
+/// Whether what is repeated along each row is found sooner by columns: pairs of one number each, which are woven of it, and
+/// matrices of three rows and columns, of which vectors hold no whole number. (Else vectors are shuffled for it, or, of pairs
+/// of pairs, read twice.)
 bool tears_vectors(const Aval& a) {
+  constexpr std::int64_t kFewLanes = 8, kFew = 3;
   if (!by_columns(a)) return false;
   const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() / size_of(a.dtype));
+  const bool in_matrices = a.ndim() > 1 && a.shape[static_cast<std::size_t>(a.ndim()) - 2] <= kFew;
   const std::int64_t row = a.shape.back();
-  return row == 2 ? lanes >= 8 : row < lanes && lanes % row != 0;
+  return in_matrices ? row == kFew && size_of(a.dtype) <= 4 : row == 2 && lanes >= kFewLanes;
 }
 
 // Whether a fold alone is faster by columns of whole vectors than row by row. Rows of four bytes or of four 16 bits, which
