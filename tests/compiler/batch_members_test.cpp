@@ -95,6 +95,15 @@ TEST(BatchMembers, OfOneShapeAreLeftAlone) {
         {uniform({500, 64}, DType::f64)});
   whole([](std::span<const Array> a) { return Arrays{lax::tanh(matmul(a[0], a[1]))}; },
         {uniform({500, 16}, DType::f64), uniform({16, 16}, DType::f64)});
+  // Gradients of each example by a matrix, which are turned where they leave.
+  whole(
+      [](std::span<const Array> a) {
+        const auto loss = [](const Array& w, const Array& x, const Array& y) {
+          return square(sum(tanh(matmul(x, w))) - y);
+        };
+        return Arrays{vmap(grad(loss), {.in_axes = {none, 0, 0}})(a[0], a[1], a[2])};
+      },
+      {uniform({16, 8}, DType::f32), uniform({500, 16}, DType::f32), uniform({500}, DType::f32)});
 }
 
 // Each way in which a member's numbers are made of others, with the batch in the first, a middle and the last place.
