@@ -229,7 +229,8 @@ Times are the least of a run and its median, in the unit of the row. Ratios are 
 contracted with its sum), as `hand exact` does; `telamon contract` is compared with `hand contracted` and `hand fast`
 (`-ffast-math`). The limit is the time that the machine needs to move the bytes of the row, at the bandwidth measured
 beside it for that much data, or to do its multiply-adds; where there is no share, a word says what the row is about
-instead: a call, a chain (each number waits for the last), a trace, a compilation, a start, a size. What was stopped has the
+instead: a call, a chain (each number waits for the last), a type (whose multiply-adds no meter knows), a trace, a compilation, a start, a
+size. What was stopped has the
 time it was given, and the ratio of that, as a lower bound (`>=`). Rows whose results differ between contenders say MISMATCH and are not
 timed. No row is left out because it is slow.
 """

@@ -42,6 +42,11 @@ def prepare(contender, name):
     return reply | {"metrics": {}}, outputs
 
 
+def real_numbers(x):
+    """As float64; a complex number is two."""
+    return x.astype(np.complex128).view(np.float64) if x.dtype.kind == "c" else x.astype(np.float64)
+
+
 def difference(reference, other, tolerance):
     """What is wrong with the other's outputs, or "". Shapes may be flat; integers of the reference are exact."""
     if len(reference) != len(other):
@@ -51,7 +56,7 @@ def difference(reference, other, tolerance):
         if a.size != b.size:
             return f"output {i} has {b.size} numbers, not {a.size}"
         exact = a.dtype.kind in "iub"
-        a, b = a.astype(np.float64), b.astype(np.float64)
+        a, b = real_numbers(a), real_numbers(b)
         if not np.array_equal(np.isnan(a), np.isnan(b)):
             return f"output {i} has NaN elsewhere"
         with np.errstate(invalid="ignore"):  # inf - inf

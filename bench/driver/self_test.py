@@ -101,6 +101,12 @@ def lines_by_name(result):
     return {line.name: line for line in figures.lines_of(result)}
 
 
+def check_differences():
+    x = np.array([3 + 4j, -5j], np.complex64)
+    check(rounds.difference([x], [x], 0) == "", "equal complex numbers")
+    check(rounds.difference([x], [np.conj(x)], 0.5) != "", "complex numbers whose imaginary parts differ")
+
+
 def check_figures(result):
     lines = lines_by_name(result)
     check(abs(lines["P.ahead"].ratio("jax") - 3) < 1e-9, "a ratio")
@@ -252,6 +258,7 @@ def main():
     check_what_peers_compare()
     check_environment()
     self_test_tables.main()
+    check_differences()
     print("self-test: all is well")
     return 0
 

@@ -42,13 +42,14 @@ LIMIT = 0.9  # the share that counts as all of it
 LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
          r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|"
-         r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_4096|matvec_4096|inner_8M|tall_\w+|wide_\w+)|B05\.mlp_step|B07\..*|"
+         r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_\w+|matvec_\w+|inner_8M|tall_\w+|wide_\w+|"
+         r"narrow_i\w+|heads_\w+|matmul_(bf16|i\d+)_\d+)|B05\.mlp_step|B07\..*|"
          r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.(ba_block|arm_jacobian|element_hessian)|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")
 NOT_LARGE = rf"(?!B00|MEM|({LARGE})$).*"  # but for starts of processes and sizes: small, or one thing after the other
 SMALL_PRODUCTS = r"B04\.matmul_(f64_)?(4|8|16|32|47|64)"
-ROWS = r"B03\.(softmax|layernorm(_vjp)?|logsumexp|lse\w*|cumsum|argmax)|B02\.transposed_add|SWEEP\..*"
+ROWS = r"B03\.(softmax|layernorm(_vjp)?|logsumexp|lse\w*|cumsum|cummax\w*|argmax)|B02\.transposed_add|SWEEP\..*"
 
 EVERY_LINE = Target("Every line", r".*", "ratio", 1, LIBRARIES, "ahead of the best library")
 TARGETS = [
@@ -68,13 +69,16 @@ TARGETS = [
     Target("Special operands", r"B02\..*_special\w*", "special", 1.1, words="1.1x of ordinary ones"),
     Target("Large elementwise work and reductions", r"B02\.(horner10_f32_32M|bcast_add)|B03\.sum_(all|ax0|ax1)",
            "limit", LIMIT, words="90 % of the bandwidth"),
-    Target("Rows: softmax, layernorm, logsumexp, cumsum, argmax, a + b.T", ROWS, "ratio", 1 / 1.1,
+    Target("Rows: softmax, layernorm, logsumexp, cumsum, cummax, argmax, a + b.T", ROWS, "ratio", 1 / 1.1,
            (*HAND, *TORCH, "numpy"), "1.1x of hand, torch, NumPy"),
     Target("Short trailing axes: N-body, rows and distances", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
     Target("Products from 128 x 128", r"B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_16x768)", "ratio", 0.95,
            HAND, "0.95 of OpenBLAS, oneDNN"),
     Target("Products with vectors, and of tall matrices", r"B04\.(gemv_4096|matvec_4096|inner_8M|tall_\w+|wide_\w+)",
            "ratio", 0.95, HAND, "0.95 of OpenBLAS, oneDNN"),
+    Target("Products of integers, floats of 16 bits, complex numbers, and of heads",
+           r"B04\.(\w+_(i8|i16|i32|bf16|f16|c64)_\w+|heads_\w+)", "ratio", 0.95, (*HAND, *LIBRARIES),
+           "0.95 of the best of OpenBLAS, oneDNN, loops, libraries"),
     Target("Products up to 64 x 64, our call counted", SMALL_PRODUCTS, "ratio", 0.95, (*HAND, *LIBRARIES),
            "0.95 of the best of OpenBLAS, oneDNN, LIBXSMM, libraries"),
     Target("Products up to 64 x 64, a call counted for both", SMALL_PRODUCTS, "call", 1 / 0.95, (*HAND, *LIBRARIES),

@@ -5,16 +5,15 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "hand.hpp"
 #include "libraries.hpp"
+#include "onednn.hpp"
+#include "ways.hpp"
 
 namespace bench {
 namespace {
@@ -32,9 +31,9 @@ struct Matrices {
   Product p;
   std::vector<T> a, b, c;
 };
-/// One way of computing all products of the batch.
+/// A way of computing all products of the batch.
 template <class T>
-using Way = std::function<void(Matrices<T>&)>;
+using Way = WayOf<Matrices<T>>;
 
 /// multiply(p, a, b, c) for the products from `first` on, up to `end`, one after the other.
 template <class T, class Multiply>
@@ -150,67 +149,22 @@ Way<float> onednn(Matrices<float>&) {
   return [multiply](Matrices<float>& x) { one_by_one(x, 0, x.p.batch, multiply); };
 }
 
-/// The matmul primitive of oneDNN 2, which shares a batch among its threads. What is declared here stands in dnnl.h;
-/// descriptions are opaque, and have more room than they need. Nothing is given back before the process ends.
-struct Matmul {
-  using Handle = void*;
-  struct Argument {
-    int place;
-    Handle memory;
-  };
-  struct Description {
-    alignas(64) char bytes[16384];
-  };
-  using Sizes = std::array<std::int64_t, 12>;
-  static constexpr int kCpu = 1, kInOrder = 1, kF32 = 3, kSource = 1, kResult = 17, kWeights = 33;
-
-  void* dnnl = library("libdnnl.so.2");
-  Handle engine{}, stream{}, primitive{};
-  std::array<Argument, 3> arguments{};
-
-  /// Calls the function of this name: whether it is there and succeeds.
-  template <class... Args>
-  bool call(const char* name, Args... args) const {
-    const auto f = symbol<int (*)(Args...)>(dnnl, name);
-    return f != nullptr && f(args...) == 0;
-  }
-  bool memory(Argument& argument, Description& about, int place, float* data, Sizes sizes,
-              Sizes strides) const {
-    argument.place = place;
-    return call("dnnl_memory_desc_init_by_strides", &about, 3, sizes.data(), kF32,
-                strides.data()) &&
-           call("dnnl_memory_create", &argument.memory, &about, engine, static_cast<void*>(data));
-  }
-  /// For these matrices, which must stay where they are.
-  bool prepare(Matrices<float>& x) {
-    const auto m = static_cast<std::int64_t>(x.p.rows), n = static_cast<std::int64_t>(x.p.columns);
-    const auto k = static_cast<std::int64_t>(x.p.depth);
-    const auto batch = static_cast<std::int64_t>(x.p.batch);
-    Description a, b, c, product;
-    Handle description{};
-    const Description* no_bias = nullptr;
-    const Sizes strides_of_a = x.p.transposed_a ? Sizes{m * k, 1, m} : Sizes{m * k, k, 1};
-    const Sizes strides_of_b = x.p.transposed_b ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1};
-    return call("dnnl_engine_create", &engine, kCpu, std::size_t{0}) &&
-           call("dnnl_stream_create", &stream, engine, kInOrder) &&
-           memory(arguments[0], a, kSource, x.a.data(), {batch, m, k}, strides_of_a) &&
-           memory(arguments[1], b, kWeights, x.b.data(), {batch, k, n}, strides_of_b) &&
-           memory(arguments[2], c, kResult, x.c.data(), {batch, m, n}, {m * n, n, 1}) &&
-           call("dnnl_matmul_desc_init", &product, &a, &b, no_bias, &c) &&
-           call("dnnl_primitive_desc_create", &description, &product, Handle(), engine, Handle()) &&
-           call("dnnl_primitive_create", &primitive, description);
-  }
-};
 Way<float> onednn_matmul(Matrices<float>& x) {
-  const auto m = std::make_shared<Matmul>();
-  if (!m->prepare(x)) return nullptr;
-  using Execute = int (*)(void*, void*, int, const Matmul::Argument*);
-  using Wait = int (*)(void*);
-  return [m, execute = symbol<Execute>(m->dnnl, "dnnl_primitive_execute"),
-          wait = symbol<Wait>(m->dnnl, "dnnl_stream_wait")](Matrices<float>&) {
-    execute(m->primitive, m->stream, 3, m->arguments.data());
-    wait(m->stream);
-  };
+  const auto m = static_cast<std::int64_t>(x.p.rows), n = static_cast<std::int64_t>(x.p.columns);
+  const auto k = static_cast<std::int64_t>(x.p.depth);
+  const auto batch = static_cast<std::int64_t>(x.p.batch);
+  using Sizes = Matmul::Sizes;
+  const auto run = Matmul::prepared({x.a.data(),
+                                     Matmul::kF32,
+                                     {batch, m, k},
+                                     x.p.transposed_a ? Sizes{m * k, 1, m} : Sizes{m * k, k, 1}},
+                                    {x.b.data(),
+                                     Matmul::kF32,
+                                     {batch, k, n},
+                                     x.p.transposed_b ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1}},
+                                    {x.c.data(), Matmul::kF32, {batch, m, n}, {m * n, n, 1}});
+  if (!run) return nullptr;
+  return [run](Matrices<float>&) { run(); };
 }
 
 /// Code that LIBXSMM generates for these sizes, once, before anything is timed. Its matrices lie column by column: so
@@ -239,60 +193,22 @@ Way<T> libxsmm([[maybe_unused]] Matrices<T>& x) {
 #endif
 }
 
-/// Seconds of the best of several runs.
 template <class T>
-double probe(Matrices<T>& m, const Way<T>& way) {
-  using Clock = std::chrono::steady_clock;
-  double least = 1e30;
-  const auto end = Clock::now() + std::chrono::milliseconds(50);
-  way(m);
-  for (int i = 0; i < 3 || Clock::now() < end; ++i) {
-    const auto start = Clock::now();
-    way(m);
-    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  return least;
-}
-
-template <class T>
-struct Named {
-  const char* name;
-  Way<T> (*make)(Matrices<T>&);  ///< null where the library is not there
-};
-template <class T>
-std::vector<Named<T>> ways() {
-  if constexpr (sizeof(T) == 4)
-    return {{"OpenBLAS", openblas<T>},
-            {"OpenBLAS, of vectors", openblas_of_vectors},
-            {"oneDNN", onednn},
-            {"oneDNN's matmul", onednn_matmul},
-            {"LIBXSMM", libxsmm<T>}};
-  else return {{"OpenBLAS", openblas<T>}, {"LIBXSMM", libxsmm<T>}};
-}
-
-template <class T>
-struct Best {
-  Way<T> way;
-  std::string name;
-};
-template <class T>
-Best<T> best_way(Matrices<T>& m) {
-  Best<T> best;
-  double least = 1e30;
-  for (const Named<T>& named : ways<T>()) {
-    const Way<T> way = named.make(m);
-    const double seconds = way ? probe(m, way) : 1e30;
-    if (seconds < least) least = seconds, best = {way, named.name};
-  }
-  if (!best.way) throw std::runtime_error("none of its libraries is here");
-  return best;
+Best<Matrices<T>> best_way(Matrices<T>& m) {
+  if constexpr (sizeof(T) == 4) {
+    return best_of(m, {{"OpenBLAS", openblas(m)},
+                       {"OpenBLAS, of vectors", openblas_of_vectors(m)},
+                       {"oneDNN", onednn(m)},
+                       {"oneDNN's matmul", onednn_matmul(m)},
+                       {"LIBXSMM", libxsmm(m)}});
+  } else return best_of(m, {{"OpenBLAS", openblas(m)}, {"LIBXSMM", libxsmm(m)}});
 }
 
 template <class T>
 Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
   Matrices<T> m{p, input(1, p.batch * p.rows * p.depth), input(2, p.batch * p.depth * p.columns),
                 std::vector<T>(p.batch * p.rows * p.columns)};
-  const auto [best, note] = best_way(m);
+  const auto [note, best] = best_way(m);
   Case c =
       by_hand(std::move(m), best, [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
   c.flops = 2. * static_cast<double>(p.batch * p.rows * p.columns * p.depth);
@@ -355,7 +271,7 @@ void layer(const std::string& id, Rest rest, std::initializer_list<std::size_t> 
     Register(id + std::to_string(n), "us", [rest, n] {
       Layer layer{{{n, n, n}, zf(1, n * n), zf(2, n * n), Floats(n * n)}, zf(3, n)};
       for (float& w : layer.m.b) w *= .05f;
-      const auto [best, note] = best_way(layer.m);
+      const auto [note, best] = best_way(layer.m);
       Case c = by_hand(
           std::move(layer),
           [rest, way = best](Layer& l) {

@@ -137,6 +137,56 @@ const Register cumsum("B03.cumsum", "us", [] {
   });
 });
 
+/// Running maxima, in the same steps; the numbers are above 0, which stands before them.
+void cummax_row(const float* x, float* out, std::size_t n) {
+  constexpr auto kAll = std::make_integer_sequence<int, 16>();
+  const auto larger = [](auto a, auto b) { return a > b ? a : b; };
+  float before = 0;
+  std::size_t j = 0;
+  for (; j + 16 <= n; j += 16) {
+    Line v = load_line(x + j);
+    v = larger(v, from_before<1>(v, kAll));
+    v = larger(v, from_before<2>(v, kAll));
+    v = larger(v, from_before<4>(v, kAll));
+    v = larger(v, from_before<8>(v, kAll));
+    const float all = v[15];
+    store_line(out + j, larger(v, Line{} + before));
+    before = larger(before, all);
+  }
+  for (; j < n; ++j) out[j] = before = larger(before, x[j]);
+}
+const Register cummax("B03.cummax", "us", [] {
+  return reduction(Matrix<float>{uf(1, 1000000), Floats(1000000), 1000, 1000}, 8e6,
+                   [](Matrix<float>& m) {
+                     for (std::size_t i = 0; i < m.rows; ++i) {
+                       cummax_row(m.row(i), &m.out[i * m.columns], m.columns);
+                     }
+                   });
+});
+const Register cummax_of_bytes("B03.cummax_u8_ax0", "us", [] {
+  struct Bytes {
+    std::vector<std::uint8_t> x, out;
+  };
+  constexpr std::size_t n = 1000;
+  Bytes bytes{std::vector<std::uint8_t>(n * n), std::vector<std::uint8_t>(n * n)};
+  const Ints numbers = indices(1, n * n, 256);
+  std::copy(numbers.begin(), numbers.end(), bytes.x.begin());
+  Case c = by_hand(
+      std::move(bytes),
+      [](Bytes& b) {
+        std::copy_n(b.x.begin(), n, b.out.begin());
+        for (std::size_t i = n; i < n * n; i += n) {
+          const std::uint8_t *x = &b.x[i], *above = &b.out[i - n];
+          std::uint8_t* __restrict out = &b.out[i];
+          HAND_INDEPENDENT
+          for (std::size_t j = 0; j < n; ++j) out[j] = x[j] > above[j] ? x[j] : above[j];
+        }
+      },
+      [](const Bytes& b) { return std::vector{output(Ints(b.out.begin(), b.out.end()))}; });
+  c.bytes = 2. * n * n;
+  return c;
+});
+
 /// The first of the largest: each lane keeps the first of its own.
 std::int32_t argmax_row(const float* x, std::int32_t n) {
   constexpr std::int32_t kParts = 32;

@@ -84,6 +84,8 @@ workload("B02.chain10_f64_1M")(lambda: run(chain10, Float64(u64(1, M))))
 workload("B02.chain10_grad_1M")(lambda: run(chain10_grad, Float(u(1, M)), freeze=False, note="not frozen"))
 workload("B02.four_1M")(lambda: run(four, *[Float(u(i, M)) for i in range(1, 5)]))
 workload("B03.sum_all")(lambda: run(lambda x: dr.sum(x), Float(u(1, 10 * 1024 * 128))))
+workload("B03.cummax")(lambda: run(
+    lambda x: dr.block_prefix_reduce(dr.ReduceOp.Max, x, 1000, exclusive=False), Float(u(1, 1000000))))
 workload("B17.small_jit_10", "ns")(lambda: run(chain10, Float(u(1, 16))))
 
 

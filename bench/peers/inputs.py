@@ -28,6 +28,20 @@ def ids(seed, n, k):
     return (u64(seed, n) * k).astype(np.int32)
 
 
+def whole(seed, shape, dtype):
+    """Whole numbers from -128 to 127."""
+    return ((u64(seed, shape) * 256).astype(np.int32) - 128).astype(dtype)
+
+
+def bytes_of_picture():
+    return (whole(1, (1000, 1000), np.int32) + 128).astype(np.uint8)
+
+
+def c64(seed, shape):
+    """Complex numbers, the imaginary parts of the next seed."""
+    return (u(seed, shape) + 1j * u(seed + 1, shape)).astype(np.complex64)
+
+
 def sorted_ids(seed, n, k):
     return np.sort(ids(seed, n, k))
 
@@ -71,6 +85,21 @@ def specials(dtype, operand):
 SQUARES = (4, 8, 16, 32, 47, 64, 128, 256, 333, 512, 1024, 2048)
 SQUARES_F64 = (16, 32, 64, 128, 256, 512, 1024)
 SMALL_SQUARES = (8, 16, 32, 64)
+
+
+# Of integers: shapes of both operands, and the bytes that one call reads at least, by size of an element.
+INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32}
+_PRODUCTS = {"matmul_%s_256": ((256, 256), (256, 256), 0), "narrow_%s_1000x1000x8": ((1000, 1000), (1000, 8), 10**6),
+             "gemv_%s_4096": ((1, 4096), (4096, 4096), 1 << 24)}
+PRODUCTS_OF_INTEGERS = [("B04." + _id % _name, _name, _a, _b, _read * _type().itemsize)
+                        for _name, _type in INTEGERS.items() for _id, (_a, _b, _read) in _PRODUCTS.items()]
+
+
+def integer_operands(name, a, b):
+    return whole(1, a, INTEGERS[name]), whole(2, b, INTEGERS[name])
+
+
+HEADS = (4, 128, 8, 32)
 
 
 def layer_inputs(n):

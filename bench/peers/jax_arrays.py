@@ -140,6 +140,8 @@ workload("B03.softmax")(lambda: compiled(lambda x: jax.nn.softmax(x, 2), z(1, (3
 workload("B03.logsumexp")(lambda: compiled(lambda x: jax.nn.logsumexp(x, 1), z(1, (1024, 1024)), bytes=4 * M))
 workload("B03.layernorm")(lambda: compiled(layernorm, *layernorm_inputs(), bytes=8 * 4096000))
 workload("B03.cumsum")(lambda: compiled(lambda x: jnp.cumsum(x, 1), square(), bytes=8 * M))
+workload("B03.cummax")(lambda: compiled(lambda x: lax.cummax(x, 1), u(1, (1000, 1000)), bytes=8e6))
+workload("B03.cummax_u8_ax0")(lambda: compiled(lambda x: lax.cummax(x, 0), inputs.bytes_of_picture(), bytes=2e6))
 workload("B03.argmax")(lambda: compiled(lambda x: jnp.argmax(x, 1), square(), bytes=4 * M))
 workload("B03.lse_f64_1280k", x64=True)(lambda: compiled(lse_f64, u64(31337, 1280000), bytes=8 * 1280000))
 workload("B03.lse_grad_f64_1280k", x64=True)(
@@ -220,6 +222,30 @@ def _():
     return compiled(lambda a, b: a @ b.swapaxes(1, 2), u(1, shape), u(2, shape), flops=32 * 768**3)
 
 
+workload("B04.heads_4x128x8x32")(
+    lambda: compiled(lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), u(1, inputs.HEADS), u(2, inputs.HEADS),
+                     flops=2 * 4 * 8 * 128 * 128 * 32))
+
+
+def sums_of_integers(a, b):
+    return jnp.matmul(a, b, preferred_element_type=jnp.int32 if a.dtype == jnp.int8 else None)
+
+
+for _id, _name, _a, _b, _bytes in inputs.PRODUCTS_OF_INTEGERS:
+    workload(_id)(lambda n=_name, a=_a, b=_b, m=_bytes: compiled(
+        sums_of_integers, *inputs.integer_operands(n, a, b), bytes=m, no_limit="" if m else "type"))
+
+
+def of_type(dtype, a, b, **more):
+    return compiled(jnp.dot, jnp.asarray(a, dtype), jnp.asarray(b, dtype), tolerance=1e-2, **more)
+
+
+for _name, _type in {"bf16": jnp.bfloat16, "f16": jnp.float16}.items():
+    workload(f"B04.matvec_{_name}_4096")(lambda t=_type: of_type(t, u(1, (4096, 4096)), u(2, 4096), bytes=32 * M))
+workload("B04.matmul_bf16_512")(
+    lambda: of_type(jnp.bfloat16, u(1, (512, 512)), u(2, (512, 512)), no_limit="type"))
+workload("B04.matvec_c64_2048")(
+    lambda: compiled(jnp.dot, inputs.c64(1, (2048, 2048)), inputs.c64(3, 2048), bytes=32 * M))
 OF_LAYERS = {"bias_relu": lambda x, w, b: jax.nn.relu(x @ w + b), "bias_tanh": lambda x, w, b: jnp.tanh(x @ w + b),
              "residual": lambda x, w, b: x @ w + b + x}
 for _f, _n in inputs.LAYERS:

@@ -33,7 +33,7 @@ def compiled(f, *args, **more):
 
 def leaves(result):
     if isinstance(result, mx.array):
-        return [np.array(result)]
+        return [np.array(result.astype(mx.float32) if result.dtype == mx.bfloat16 else result)]
     return [leaf for x in result for leaf in leaves(x)]
 
 
@@ -118,6 +118,8 @@ workload("B03.layernorm")(lambda: compiled(layernorm, *layernorm_inputs()))
 workload("B03.layernorm_vjp")(
     lambda: compiled(lambda x, w, b, g: mx.vjp(layernorm, [x, w, b], [g])[1], *layernorm_inputs(), z(4, (1000, 4096))))
 workload("B03.cumsum")(lambda: compiled(lambda x: mx.cumsum(x, axis=1), square()))
+workload("B03.cummax")(lambda: compiled(lambda x: mx.cummax(x, axis=1), u(1, (1000, 1000))))
+workload("B03.cummax_u8_ax0")(lambda: compiled(lambda x: mx.cummax(x, axis=0), inputs.bytes_of_picture()))
 workload("B03.argmax")(lambda: compiled(lambda x: mx.argmax(x, axis=1), square()))
 for _n in (64, 256, 333, 512, 1024, 2048):
     workload(f"B04.matmul_{_n}")(lambda n=_n: eager(mx.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
@@ -135,6 +137,20 @@ workload("B04.layer_8x512")(
     lambda: eager(lambda x, w: x @ w.T, u(1, (8, 512)), u(2, (1000, 512)), flops=2 * 8 * 512 * 1000))
 workload("B04.narrow_1000x300x3")(
     lambda: eager(lambda a, b: a @ b, u(1, (1000, 300)), u(2, (300, 3)), flops=2 * 1000 * 300 * 3))
+
+workload("B04.heads_4x128x8x32")(
+    lambda: eager(lambda a, b: mx.einsum("bqhd,bkhd->bhqk", a, b), u(1, inputs.HEADS), u(2, inputs.HEADS),
+                  flops=2 * 4 * 8 * 128 * 128 * 32))
+
+
+def of_type(dtype, a, b):
+    return eager(mx.matmul, mx.array(a).astype(dtype), mx.array(b).astype(dtype), tolerance=1e-2)
+
+
+for _name, _type in {"bf16": mx.bfloat16, "f16": mx.float16}.items():
+    workload(f"B04.matvec_{_name}_4096")(lambda t=_type: of_type(t, u(1, (4096, 4096)), u(2, 4096)))
+workload("B04.matmul_bf16_512")(lambda: of_type(mx.bfloat16, u(1, (512, 512)), u(2, (512, 512))))
+workload("B04.matvec_c64_2048")(lambda: eager(mx.matmul, inputs.c64(1, (2048, 2048)), inputs.c64(3, 2048)))
 
 
 # ---- B05 ----

@@ -83,6 +83,8 @@ def total_variation(x):
 
 workload("B03.total_variation")(lambda: run(total_variation, square()))
 workload("B03.cumsum")(lambda: run(lambda x: x.cumsum(1), square()))
+workload("B03.cummax")(lambda: run(lambda x: np.maximum.accumulate(x, 1), u(1, (1000, 1000))))
+workload("B03.cummax_u8_ax0")(lambda: run(lambda x: np.maximum.accumulate(x, 0), inputs.bytes_of_picture()))
 workload("B03.argmax")(lambda: run(lambda x: x.argmax(1), square()))
 workload("B03.softmax")(lambda: run(softmax, z(1, (32, 16, 1024))))
 workload("B03.layernorm")(lambda: run(layernorm, z(1, (1000, 4096)), u(2, 4096), u(3, 4096)))
@@ -127,6 +129,15 @@ workload("B04.batch_small_f64_8")(
     lambda: run(np.matmul, u64(1, (1024, 8, 8)), u64(2, (1024, 8, 8)), flops=2048 * 8**3))
 workload("B04.batch_16x768", "ms")(
     lambda: run(lambda a, b: a @ b.swapaxes(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
+workload("B04.heads_4x128x8x32")(
+    lambda: run(lambda a, b: a.transpose(0, 2, 1, 3) @ b.transpose(0, 2, 3, 1), u(1, inputs.HEADS), u(2, inputs.HEADS),
+                flops=2 * 4 * 8 * 128 * 128 * 32))
+for _id, _name, _a, _b, _bytes in inputs.PRODUCTS_OF_INTEGERS:
+    workload(_id)(lambda n=_name, a=_a, b=_b: run(
+        lambda x, y: np.matmul(x, y, dtype=np.int32 if x.dtype == np.int8 else None), *inputs.integer_operands(n, a, b)))
+workload("B04.matvec_f16_4096")(
+    lambda: run(np.dot, u(1, (4096, 4096), np.float16), u(2, 4096, np.float16), tolerance=1e-2))
+workload("B04.matvec_c64_2048")(lambda: run(np.dot, inputs.c64(1, (2048, 2048)), inputs.c64(3, 2048)))
 workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))
 workload("B13.frames")(lambda: run(
     lambda x, w: x[np.arange(0, 1950 * 128, 128)[:, None] + np.arange(512)] * w, u(1, 250000), u(2, 512)))

@@ -49,7 +49,8 @@ def run(f, *args, note="", **more):
 
 def leaves(result):
     if isinstance(result, torch.Tensor):
-        return [result.detach().numpy()]
+        result = result.detach()
+        return [(result.float() if result.dtype == torch.bfloat16 else result).numpy()]
     return [leaf for x in result for leaf in leaves(x)]
 
 
@@ -184,6 +185,9 @@ workload("B03.softmax")(lambda: run(lambda x: torch.softmax(x, 2), z(1, (32, 16,
 workload("B03.logsumexp")(lambda: run(lambda x: torch.logsumexp(x, 1), z(1, (1024, 1024))))
 workload("B03.layernorm")(lambda: run(layernorm, z(1, (1000, 4096)), u(2, 4096), u(3, 4096)))
 workload("B03.cumsum")(lambda: run(lambda x: torch.cumsum(x, 1), square()))
+workload("B03.cummax")(lambda: run(lambda x: torch.cummax(x, 1).values, u(1, (1000, 1000)), note="with places"))
+workload("B03.cummax_u8_ax0")(
+    lambda: run(lambda x: torch.cummax(x, 0).values, inputs.bytes_of_picture(), note="with places"))
 workload("B03.argmax")(lambda: run(lambda x: torch.argmax(x, 1), square()))
 workload("B03.lse_f64_1280k")(lambda: run(lambda x: torch.logsumexp(x, 0), u64(31337, 1280000)))
 workload("B03.lse_grad_f64_1280k")(lambda: run(grad(lambda x: torch.logsumexp(x, 0)), u64(31337, 1280000)))
@@ -236,6 +240,24 @@ workload("B04.batch_small_f64_8")(
     lambda: run(torch.matmul, u64(1, (1024, 8, 8)), u64(2, (1024, 8, 8)), flops=2048 * 8**3))
 workload("B04.batch_16x768", "ms")(
     lambda: run(lambda a, b: a @ b.transpose(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
+workload("B04.heads_4x128x8x32")(
+    lambda: run(lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b), u(1, inputs.HEADS), u(2, inputs.HEADS),
+                flops=2 * 4 * 8 * 128 * 128 * 32))
+for _id, _name, _a, _b, _bytes in inputs.PRODUCTS_OF_INTEGERS:
+    workload(_id)(lambda n=_name, a=_a, b=_b: run(
+        torch._int_mm if n == "i8" else torch.matmul, *inputs.integer_operands(n, a, b)))
+
+
+def of_type(dtype, a, b):
+    a, b = (x.to(dtype) for x in tensors((a, b)))
+    f, note = ready(torch.matmul, (a, b))
+    return Case(lambda: f(a, b), tolerance=1e-2, note=note)
+
+
+for _name, _type in {"bf16": torch.bfloat16, "f16": torch.float16}.items():
+    workload(f"B04.matvec_{_name}_4096")(lambda t=_type: of_type(t, u(1, (4096, 4096)), u(2, 4096)))
+workload("B04.matmul_bf16_512")(lambda: of_type(torch.bfloat16, u(1, (512, 512)), u(2, (512, 512))))
+workload("B04.matvec_c64_2048")(lambda: run(torch.matmul, inputs.c64(1, (2048, 2048)), inputs.c64(3, 2048)))
 OF_LAYERS = {"bias_relu": lambda x, w, b: torch.relu(torch.addmm(b, x, w)),
              "bias_tanh": lambda x, w, b: torch.tanh(torch.addmm(b, x, w)),
              "residual": lambda x, w, b: torch.addmm(b, x, w) + x}

@@ -62,6 +62,14 @@ const Register cumsum_rows("B03.cumsum", "us", [] {
   return moving(8 << 20,
                 go(compiled([](const Array& x) { return cumsum(x, 1); }), u(1, {1024, 1024})));
 });
+/// Running maxima: of each row, and of bytes along columns.
+const Register cummax_rows("B03.cummax", "us", [] {
+  return moving(8e6, go(compiled([](const Array& x) { return cummax(x, 1); }), u(1, {1000, 1000})));
+});
+const Register cummax_columns("B03.cummax_u8_ax0", "us", [] {
+  return moving(2e6, go(compiled([](const Array& x) { return cummax(x, 0); }),
+                        (whole_numbers(1, {1000, 1000}, i32) + 128).astype(u8)));
+});
 const Register argmax_rows("B03.argmax", "us", [] {
   return moving(4 << 20,
                 go(compiled([](const Array& x) { return argmax(x, 1); }), u(1, {1024, 1024})));

@@ -85,6 +85,59 @@ const Register batch("B04.batch_16x768", "ms", [] {
   return computing(32. * 768 * 768 * 768,
                    go(compiled(f), u(1, {16, 768, 768}), u(2, {16, 768, 768})));
 });
+/// Scores of attention: for each head, which lies in the middle, how well each place of a goes with each of b.
+const Register heads("B04.heads_4x128x8x32", "us", [] {
+  const auto f = [](const Array& a, const Array& b) { return einsum("bqhd,bkhd->bhqk", a, b); };
+  const Shape shape{4, 128, 8, 32};
+  return computing(2. * 4 * 8 * 128 * 128 * 32, go(compiled(f), u(1, shape), u(2, shape)));
+});
+
+// Other types than f32 and f64. Sums of bytes are i32, those of other integers wrap around in their own type.
+Array sums_of_integers(const Array& a, const Array& b) {
+  return lax::dot_general(a, b, {.lhs_contracting = {1}, .rhs_contracting = {0}},
+                          a.dtype() == i8 ? i32 : a.dtype());
+}
+void integers(const char* name, DType dtype) {
+  const auto size = static_cast<double>(size_of(dtype));
+  const auto product = [dtype](const Shape& a, const Shape& b) {
+    return go(compiled(sums_of_integers), whole_numbers(1, a, dtype), whole_numbers(2, b, dtype));
+  };
+  Register(fmt::format("B04.matmul_{}_256", name), "us",
+           [product] { return unlimited("type", product({256, 256}, {256, 256})); });
+  Register(fmt::format("B04.narrow_{}_1000x1000x8", name), "us",
+           [product, size] { return moving(1e6 * size, product({1000, 1000}, {1000, 8})); });
+  Register(fmt::format("B04.gemv_{}_4096", name), "us",
+           [product, size] { return moving(0x1p24 * size, product({1, 4096}, {4096, 4096})); });
+}
+const bool products_of_integers = [] {
+  integers("i8", i8);
+  integers("i16", i16);
+  integers("i32", i32);
+  return true;
+}();
+/// Numbers that have 8 bits more or less: the results differ by so much.
+Case roughly(Case c) {
+  c.tolerance = 1e-2;
+  return c;
+}
+void sixteen_bits(const char* name, DType dtype) {
+  Register(fmt::format("B04.matvec_{}_4096", name), "us", [dtype] {
+    return roughly(moving(
+        32 << 20, go(compiled(dot), u(1, {4096, 4096}).astype(dtype), u(2, {4096}).astype(dtype))));
+  });
+}
+const bool products_of_sixteen_bits = [] {
+  sixteen_bits("bf16", bf16);
+  sixteen_bits("f16", f16);
+  return true;
+}();
+const Register matmul_bf16("B04.matmul_bf16_512", "us", [] {
+  return roughly(unlimited(
+      "type", go(compiled(dot), u(1, {512, 512}).astype(bf16), u(2, {512, 512}).astype(bf16))));
+});
+const Register matvec_c64("B04.matvec_c64_2048", "us", [] {
+  return moving(32 << 20, go(compiled(dot), c64_numbers(1, {2048, 2048}), c64_numbers(3, {2048})));
+});
 
 // What follows a product where layers have it: a bias, then a function of each number or what the layer took.
 Array bias_relu(const Array& x, const Array& w, const Array& b) { return relu(matmul(x, w) + b); }

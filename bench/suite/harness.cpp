@@ -313,6 +313,13 @@ std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k) {
   for (const double x : uniform(seed, n)) out.push_back(static_cast<std::int32_t>(x * k));
   return out;
 }
+std::vector<std::complex<float>> complex_numbers(unsigned seed, std::size_t n) {
+  const std::vector<float> real = to_floats(uniform(seed, n)),
+                           imaginary = to_floats(uniform(seed + 1, n));
+  std::vector<std::complex<float>> out(n);
+  for (std::size_t i = 0; i < n; ++i) out[i] = {real[i], imaginary[i]};
+  return out;
+}
 std::vector<std::int32_t> scattered(std::int64_t n) {
   std::vector<std::int32_t> out;
   for (std::int64_t i = 0; i < n; ++i) out.push_back(static_cast<std::int32_t>(i * 7919 % n));

@@ -3,6 +3,7 @@
 // harness.cpp; run by hand, a contender prints a table of its own.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace bench {
 
-/// One array of results, as bytes of a NumPy dtype: "<f4", "<f8", "<i4", "<u4", ...
+/// One array of results, as bytes of a NumPy dtype: "<f4", "<f8", "<i4", "<c8", ...
 struct Output {
   std::string dtype;
   std::vector<char> bytes;
@@ -27,6 +28,9 @@ inline Output output(std::span<const double> x) {
 }
 inline Output output(std::span<const std::int32_t> x) {
   return make_output("<i4", x.data(), x.size_bytes());
+}
+inline Output output(std::span<const std::complex<float>> x) {
+  return make_output("<c8", x.data(), x.size_bytes());
 }
 
 /// Seconds of each sample, by metric: "time", or the phases of what a workload measures by itself.
@@ -102,6 +106,17 @@ std::vector<double> centred(unsigned seed, std::size_t n);
 std::vector<float> to_floats(std::span<const double> x);
 /// (uniform(seed, n) * k) rounded down.
 std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k);
+
+/// Whole numbers from -128 to 127, in any type that holds them: indices(seed, n, 256) - 128.
+template <class T>
+std::vector<T> whole(unsigned seed, std::size_t n) {
+  std::vector<T> out;
+  out.reserve(n);
+  for (const std::int32_t i : indices(seed, n, 256)) out.push_back(static_cast<T>(i - 128));
+  return out;
+}
+/// uniform numbers as complex ones, the imaginary parts of the next seed.
+std::vector<std::complex<float>> complex_numbers(unsigned seed, std::size_t n);
 
 /// The numbers below n in an order in which neighbours lie apart; n is no multiple of 7919.
 std::vector<std::int32_t> scattered(std::int64_t n);

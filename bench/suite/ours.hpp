@@ -29,12 +29,29 @@ inline Array u64(unsigned seed, const Shape& shape) {
 inline Array z64(unsigned seed, const Shape& shape) {
   return Array(centred(seed, static_cast<std::size_t>(shape.num_elements())), shape);
 }
+/// Whole numbers from -128 to 127, and complex numbers.
+inline Array whole_numbers(unsigned seed, const Shape& shape, telamon::DType dtype) {
+  const auto n = static_cast<std::size_t>(shape.num_elements());
+  return Array(whole<std::int32_t>(seed, n), shape).astype(dtype);
+}
+inline Array c64_numbers(unsigned seed, const Shape& shape) {
+  return Array(complex_numbers(seed, static_cast<std::size_t>(shape.num_elements())), shape);
+}
 /// A scalar that is not weakly typed.
 inline Array number(float x) { return Array(std::vector<float>{x}, {}); }
 
 inline Output output_of(const Array& x) {
-  if (x.dtype() == telamon::DType::f32) return output(x.to_vector<float>());
-  return output(x.to_vector<double>());
+  switch (x.dtype()) {
+    case telamon::DType::f32:
+    case telamon::DType::bf16:
+    case telamon::DType::f16: return output(x.to_vector<float>());
+    case telamon::DType::c64: return output(x.to_vector<std::complex<float>>());
+    case telamon::DType::i8:
+    case telamon::DType::u8:
+    case telamon::DType::i16:
+    case telamon::DType::i32: return output(x.to_vector<std::int32_t>());
+    default: return output(x.to_vector<double>());
+  }
 }
 
 /// To the system: what blocks and the heap keep for reuse. Otherwise a row has the memory of those before
