@@ -67,16 +67,6 @@ Cuts cuts_of_loop(const Plan& plan, const Scope& scope, const Kernel& k) {
   return {rows, short_rows && is_matrix ? kBlock : 1};
 }
 
-/// Whether rows are folded in squares whose rows are those of the first dimension that is kept (emit_reduction_turned.cpp).
-bool turns_first_kept(const Scope& scope, const Kernel& k) {
-  std::size_t first = 0;
-  while (first < k.shape.size() &&
-         (k.shape[first] == 1 || k.axes.contains(static_cast<std::int64_t>(first))))
-    ++first;
-  return std::any_of(k.members.begin(), k.members.end(),
-                     [&](int e) { return contiguous_dim(scope, k, eqn_of(scope, e)) == first; });
-}
-
 // As the emitter goes: over what is kept first, or else over columns of results.
 Cuts cuts_of_reduction(const Scope& scope, const Kernel& k, std::int64_t cost) {
   const std::vector<FoldDim> dims = merged_dims(k);
@@ -90,7 +80,9 @@ Cuts cuts_of_reduction(const Scope& scope, const Kernel& k, std::int64_t cost) {
     const bool narrow = extent < 4 * kColumns && work / (2 * kLeastPart) < extent;
     return {extent, narrow ? kBlock : kColumns};
   }
-  if (!along_results && turns_first_kept(scope, k)) return {extent, kTransposeTile};
+  const TurnedOperands turned = turned_operands(scope, k, dims);
+  if (!turned.transposes.empty() && static_cast<std::ptrdiff_t>(turned.dim) == first - dims.begin())
+    return {extent, kTransposeTile};
   // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp):
   // chunks are of rows if there is nothing around these.
   const bool short_rows =

@@ -102,7 +102,8 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
                             : along_rows()           ? 1
                                                      : tile_rows();
   seams_ = find_seams(k, dims_.back().size, kMostOfParts / static_cast<std::size_t>(rows));
-  find_turned();
+  if (k.plan.emit.transpose_tiles && seams_.empty())
+    turned_ = turned_operands(k.scope, kernel_, dims_);
 }
 
 void ReductionEmitter::run() {

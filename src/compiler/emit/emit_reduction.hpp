@@ -45,6 +45,16 @@ std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost);
 /// The rows that each of them has, but for the last.
 std::int64_t rows_of_part(const Kernel& k);
 
+/// Transposes whose operands squares of elements in registers turn: along this dimension, one of those that are kept, they
+/// are contiguous (emit_reduction_turned.cpp).
+struct TurnedOperands {
+  std::size_t dim = 0;  ///< of the merged dimensions
+  std::vector<int> transposes;
+};
+/// Of a kernel that folds rows, by its shapes and types alone.
+TurnedOperands turned_operands(const Scope& scope, const Kernel& k,
+                               const std::vector<FoldDim>& dims);
+
 class ReductionEmitter {
  public:
   explicit ReductionEmitter(KernelContext& k);
@@ -154,15 +164,11 @@ class ReductionEmitter {
   Scalars place_lanes(Scalars acc, int copies);
 
   // ---- rows of what lies in memory by columns (emit_reduction_turned.cpp)
-  // Finds the transposes that squares of elements in registers can do: along this dimension, which is kept, their operands
-  // are contiguous.
-  void find_turned();
   // As many rows as there are lanes at a time, square by square.
   void turned_rows(Scalar begin, Scalar end);
   Scalars fold_squares(Scalar first, int rows);
   void add_square(Scalars& acc, Scalar first, int rows, Scalar base, int columns);
-  std::vector<int> turned_;
-  std::size_t turned_dim_ = 0;
+  TurnedOperands turned_;
 
   // ---- lanes along the results (emit_reduction_columns.cpp)
   void columns(bool chunked);

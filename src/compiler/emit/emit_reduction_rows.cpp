@@ -27,8 +27,8 @@ bool has_maximum_of_bits(DType type) {
 void ReductionEmitter::for_each_row(const LoopBounds& bounds) {
   std::vector<std::size_t> outer = outer_dims();
   LoopBounds around = bounds;
-  if (!turned_.empty()) {
-    const auto at = std::find(outer.begin(), outer.end(), turned_dim_) - outer.begin();
+  if (!turned_.transposes.empty()) {
+    const auto at = std::find(outer.begin(), outer.end(), turned_.dim) - outer.begin();
     const auto [begin, end] = bounds[static_cast<std::size_t>(at)];
     outer.erase(outer.begin() + at);
     around.erase(around.begin() + at);
@@ -210,7 +210,7 @@ Scalars ReductionEmitter::row_rest() {
 }
 
 int ReductionEmitter::copies() const {
-  if (!turned_.empty()) return 1;  // they have as many rows
+  if (!turned_.transposes.empty()) return 1;  // they have as many rows
   // What is done to an extreme and its place takes twice as long before the next can begin.
   const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
   if (!k_.plan.emit.accumulators || dims_.back().size < most * lanes_) return 1;

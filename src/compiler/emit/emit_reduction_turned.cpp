@@ -16,33 +16,44 @@ constexpr std::int64_t kLeastTurned = 1 << 17;
 
 }  // namespace
 
-void ReductionEmitter::find_turned() {
-  if (!k_.plan.emit.transpose_tiles || kernel_.linear || !along_rows() || lanes_ < 2 ||
-      kernel_.shape.num_elements() < kLeastTurned || !kernel_.columns.empty() || !seams_.empty() ||
-      dims_.back().size < lanes_ / 2 || kernel_.members.size() > kMostTransposed)
-    return;
+TurnedOperands turned_operands(const Scope& scope, const Kernel& k,
+                               const std::vector<FoldDim>& dims) {
+  const int lanes = vector_lanes(scope.jaxpr, k);
+  if (k.linear || dims.empty() || !dims.back().folded || lanes < 2 ||
+      k.shape.num_elements() < kLeastTurned || !k.columns.empty() || dims.back().size < lanes / 2 ||
+      k.members.size() > kMostTransposed)
+    return {};
+  const auto eqn_of = [&](int e) -> const Eqn& {
+    return scope.jaxpr.eqns()[static_cast<std::size_t>(e)];
+  };
+  if (std::any_of(k.reductions.begin(), k.reductions.end(),
+                  [&](int e) { return finds_place(eqn_of(e)); }))
+    return {};
   // Floats of 16 bits are converted vector by vector, which would take 0.1 s to compile.
   const auto is_small = [&](const Atom& a) {
-    return detail::is_small_float(k_.scope.jaxpr.aval(a).dtype);
+    return detail::is_small_float(scope.jaxpr.aval(a).dtype);
   };
-  for (const int e : kernel_.members) {
-    if (std::any_of(eqn(e).inputs.begin(), eqn(e).inputs.end(), is_small)) return turned_.clear();
-    const std::optional<std::size_t> d = contiguous_dim(k_.scope, kernel_, eqn(e));
-    if (!d || kernel_.shape[*d] < lanes_ / 2) continue;
-    const auto of_one = std::count(kernel_.shape.begin(),
-                                   kernel_.shape.begin() + static_cast<std::ptrdiff_t>(*d), 1);
+  TurnedOperands turned;
+  for (const int e : k.members) {
+    const Eqn& eqn = eqn_of(e);
+    if (std::any_of(eqn.inputs.begin(), eqn.inputs.end(), is_small)) return {};
+    const std::optional<std::size_t> d = contiguous_dim(scope, k, eqn);
+    if (!d || k.shape[*d] < lanes / 2) continue;
+    const auto of_one =
+        std::count(k.shape.begin(), k.shape.begin() + static_cast<std::ptrdiff_t>(*d), 1);
     const std::size_t dim = *d - static_cast<std::size_t>(of_one);
-    if (dims_[dim].folded || (!turned_.empty() && dim != turned_dim_)) continue;
-    turned_dim_ = dim;
-    turned_.push_back(e);
+    if (dims[dim].folded || (!turned.transposes.empty() && dim != turned.dim)) continue;
+    turned.dim = dim;
+    turned.transposes.push_back(e);
   }
+  return turned;
 }
 
 // Rows that are left one by one are folded in the same order.
 void ReductionEmitter::turned_rows(Scalar begin, Scalar end) {
-  for_each_tile(gen_, {begin, end}, dims_[turned_dim_].size, lanes_, [&](Scalar first, int rows) {
+  for_each_tile(gen_, {begin, end}, dims_[turned_.dim].size, lanes_, [&](Scalar first, int rows) {
     if (rows == 0) {
-      index_[turned_dim_] = first;
+      index_[turned_.dim] = first;
       return row();
     }
     const Scalars acc = fold_squares(first, rows);
@@ -52,7 +63,7 @@ void ReductionEmitter::turned_rows(Scalar begin, Scalar end) {
     const Scalars out = gen_.fold_rows(
         std::move(partial), [&](const Scalars& a, const Scalars& b) { return combine(a, b); });
     gen_.set_lanes(lanes_, rows);
-    index_[turned_dim_] = gen_.lane_index(first);
+    index_[turned_.dim] = gen_.lane_index(first);
     finish(out);
     gen_.set_lanes(1, 1);
   });
@@ -82,8 +93,8 @@ void ReductionEmitter::add_square(Scalars& acc, Scalar first, int rows, Scalar b
   const std::size_t inner = dims_.size() - 1;
   std::vector<Scalars> turned;
   gen_.set_lanes(lanes_, rows);
-  index_[turned_dim_] = gen_.lane_index(first);
-  for (const int e : turned_) {
+  index_[turned_.dim] = gen_.lane_index(first);
+  for (const int e : turned_.transposes) {
     Scalars in;
     for (int c = 0; c < columns; ++c) {
       index_[inner] = gen_.add(base, gen_.index(c));
@@ -96,10 +107,10 @@ void ReductionEmitter::add_square(Scalars& acc, Scalar first, int rows, Scalar b
   gen_.set_lanes(lanes_, columns);
   index_[inner] = gen_.lane_index(base);
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-    index_[turned_dim_] = gen_.add(first, gen_.index(static_cast<std::int64_t>(r)));
+    index_[turned_.dim] = gen_.add(first, gen_.index(static_cast<std::int64_t>(r)));
     const Point at = operand_point();
-    for (std::size_t t = 0; t < turned_.size(); ++t)
-      value_at_.define(eqn(turned_[t]).outputs[0], at, turned[t][r]);
+    for (std::size_t t = 0; t < turned_.transposes.size(); ++t)
+      value_at_.define(eqn(turned_.transposes[t]).outputs[0], at, turned[t][r]);
     accumulate(acc, r * count(), columns < lanes_);
   }
   gen_.set_lanes(lanes_, lanes_);
