@@ -135,17 +135,17 @@ Chunking chunks_of_cells(const Scope& scope, const Kernel& k) {
   return in_even_chunks({extent, unit}, grain);
 }
 
-Chunking chunks_of_dot(const Scope& scope, const Kernel& k) {
-  const auto tiles = dot_tiles(scope, k);
-  if (!tiles) return {1, 0};
-  const MatrixProduct& p = tiles->product;
-  const std::int64_t extent = tiles->extent();
+Chunking chunks_of_dot(const Kernel& k) {
+  if (k.dot_tiles == nullptr) return {1, 0};
+  const MatrixProduct& p = k.dot_tiles->product;
+  const std::int64_t extent = k.dot_tiles->extent();
   // Of short vectors reading and writing is most of it.
   std::int64_t cost = p.work_of_one() / 4;
   for (const auto& [rows, columns] : {std::pair(p.m, p.k), {p.k, p.n}, {p.m, p.n}})
     cost = detail::saturating_add(cost, detail::saturating_mul(rows, columns));
-  const std::int64_t each =
-      tiles->shared == DotTiles::Shared::batch ? cost : cost / std::max<std::int64_t>(extent, 1);
+  const std::int64_t each = k.dot_tiles->shared == DotTiles::Shared::batch
+                                ? cost
+                                : cost / std::max<std::int64_t>(extent, 1);
   const std::int64_t grain = std::max(
       {kParallelCost / std::max<std::int64_t>(each, 1), extent / kMostChunks, std::int64_t{1}});
   if (grain * 2 > extent) return {extent, 0};
@@ -167,7 +167,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
     case Kernel::Kind::cells: return chunks_of_cells(scope, k);
-    case Kernel::Kind::dot: return chunks_of_dot(scope, k);
+    case Kernel::Kind::dot: return chunks_of_dot(k);
     case Kernel::Kind::loop:
     case Kernel::Kind::reduction: break;
   }

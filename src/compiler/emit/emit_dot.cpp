@@ -24,12 +24,12 @@ namespace {
 class DotEmitter {
  public:
   explicit DotEmitter(KernelContext& k)
-      : k_(k), gen_(k.gen), value_at_(k.generator()), product_(k.eqn(k.kernel().eqn).outputs[0]) {
+      : k_(k),
+        gen_(k.gen),
+        value_at_(k.generator()),
+        product_(k.eqn(k.kernel().eqn).outputs[0]),
+        t_(tiles_of(k)) {
     const Eqn& eqn = k.eqn(k.kernel().eqn);
-    const auto tiles = dot_tiles(k.scope, k.kernel());
-    if (!tiles)
-      throw InternalError("dot_general whose dimensions are not grouped reached the loops");
-    t_ = *tiles;
     // Literals have memory of their own, in the order of the operands; nothing follows such a product.
     const auto operand = [&](std::size_t i) {
       const Atom& a = eqn.inputs[i];
@@ -53,6 +53,11 @@ class DotEmitter {
   }
 
  private:
+  static const DotTiles& tiles_of(const KernelContext& k) {
+    if (k.kernel().dot_tiles == nullptr)
+      throw InternalError("dot_general whose dimensions are not grouped reached the loops");
+    return *k.kernel().dot_tiles;
+  }
   void one_product() {
     switch (t_.way) {
       case DotTiles::Way::columns: return columns();
@@ -481,7 +486,7 @@ class DotEmitter {
   CodeGen& gen_;
   Generator value_at_;
   Var product_;
-  DotTiles t_;
+  const DotTiles& t_;
   const MatrixProduct& p_ = t_.product;
   Pointer a_, b_, c_;
   Scalar batch_;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 
+#include "compiler/emit/dot_tiles.hpp"
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
@@ -252,6 +253,12 @@ class Planner {
     add_nest(c);
   }
 
+  // Of a product in loops: how these go.
+  void find_tiles(Kernel& k) {
+    if (const auto tiles = dot_tiles(scope(), k))
+      k.dot_tiles = std::make_shared<const DotTiles>(*tiles);
+  }
+
   // An equation that is a call, or a kernel, by itself.
   void add_alone(Cluster& c) {
     const Eqn& e = eqn(c.kernel.eqn);
@@ -264,6 +271,7 @@ class Planner {
     } else if (c.form == Form::dot) {
       c.kernel.kind = Kernel::Kind::dot;
       if (options_.matmul) step.host = matmul_function(jaxpr(), e, step.name);
+      if (!step.host) find_tiles(c.kernel);
     } else {
       const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
       c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
@@ -284,7 +292,10 @@ class Planner {
   void add_nest(Cluster& c) {
     Step step;
     Kernel& k = c.kernel;
-    if (c.form == Form::dot) k.kind = Kernel::Kind::dot;
+    if (c.form == Form::dot) {
+      k.kind = Kernel::Kind::dot;
+      find_tiles(k);
+    }
     find_reads(c, step);
     find_writes(k, step);
     if (step.writes.empty()) return;

@@ -85,6 +85,7 @@ struct EmitOptions {
 constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
 
 struct Segments;
+struct DotTiles;
 
 /// Of a sum along rows of what stands where elements are the extreme of their row, and of zeros: the comparison, and the
 /// fold that finds the extreme.
@@ -126,6 +127,8 @@ struct Kernel {
       chosen{};                ///< of dot kernels: folds that sum with the extreme, as it is found
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
+  std::shared_ptr<const DotTiles>
+      dot_tiles;                         ///< of dot kernels: what their loops are (dot_tiles.hpp)
   std::shared_ptr<const CellLoop> cell;  ///< of cells: the loop whose state lies in registers
   std::shared_ptr<const Segments>
       segments;   ///< of long loops: the functions that they are cut into
