@@ -5,49 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <vector>
 
-#include "runtime/kernels/copy.hpp"
-#include "support/threads.hpp"
+#include "folds.hpp"
 
 namespace {
 
-using namespace telamon;
-using kernels::contiguous_view;
-using kernels::Direction;
-using kernels::ReduceOp;
-using kernels::View;
-using telamon_test::WithThreads;
-
-template <class T>
-T fold(ReduceOp op, T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (op) {
-      case ReduceOp::sum: return a + b;
-      case ReduceOp::prod: return a * b;
-      case ReduceOp::max:
-        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN()
-                                              : std::max(a, b);
-      default:
-        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN()
-                                              : std::min(a, b);
-    }
-  } else {
-    using U = std::uint64_t;
-    switch (op) {
-      case ReduceOp::sum: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-      case ReduceOp::prod: return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-      case ReduceOp::max: return std::max(a, b);
-      case ReduceOp::min: return std::min(a, b);
-      case ReduceOp::and_: return static_cast<T>(a & b);
-      case ReduceOp::or_: return static_cast<T>(a | b);
-      default: return static_cast<T>(a ^ b);
-    }
-  }
-}
+using namespace telamon_test;
 
 /// Whole numbers of which sums and short products are exact in every dtype that does not wrap.
 template <class T>
@@ -354,7 +320,7 @@ TYPED_TEST(ReduceComplex, ScansThePartsAlongAnyAxis) {
        {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000}, Shape{0, 3}}) {
     ComplexNumbers<TypeParam> z(shape.num_elements());
     for (int axis = 0; axis < shape.ndim(); ++axis) {
-      for (const Direction direction : {Direction::forward, Direction::reverse}) {
+      for (const Direction direction : kDirections) {
         ComplexNumbers<TypeParam> got(shape.num_elements());
         kernels::run_cumulative(ReduceOp::sum, z.view(shape), axis, direction, got.view(shape));
         for (const int part : {0, 1}) {
@@ -379,23 +345,13 @@ TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {
     auto x = numbers<T>(shape.num_elements());
     for (int axis = 0; axis < shape.ndim(); ++axis) {
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
-        for (Direction direction : {Direction::forward, Direction::reverse}) {
-          std::vector<T> got(x.size());
-          kernels::run_cumulative(op, contiguous_view(x.data(), dtype_of<T>, shape), axis,
-                                  direction, contiguous_view(got.data(), dtype_of<T>, shape));
-          std::int64_t inner = 1;
-          for (int d = axis + 1; d < shape.ndim(); ++d) inner *= shape[static_cast<std::size_t>(d)];
-          const std::int64_t length = shape[static_cast<std::size_t>(axis)];
-          for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
-            const std::int64_t index = i / inner % length;
-            const bool forward = direction == Direction::forward;
-            const std::int64_t before = forward ? i - inner : i + inner;
-            const bool first = index == (forward ? 0 : length - 1);
-            const T want = first ? x[static_cast<std::size_t>(i)]
-                                 : fold(op, got[static_cast<std::size_t>(before)],
-                                        x[static_cast<std::size_t>(i)]);
-            ASSERT_TRUE(same(got[static_cast<std::size_t>(i)], want))
-                << shape.to_string() << " axis " << axis;
+        for (const Direction direction : kDirections) {
+          const auto got = scan(op, x, shape, axis, direction);
+          const auto want = plain_scan(x, shape, axis, direction,
+                                       [op](T before, T now) { return fold(op, before, now); });
+          for (std::size_t i = 0; i < want.size(); ++i) {
+            ASSERT_TRUE(same(got[i], want[i]))
+                << shape.to_string() << " axis " << axis << " at " << i;
           }
         }
       }

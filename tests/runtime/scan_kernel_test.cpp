@@ -2,55 +2,17 @@
 // numbers that are none, infinite, or zeros with signs.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
 
-#include "runtime/kernels/copy.hpp"
-#include "runtime/kernels/reduce.hpp"
-#include "support/threads.hpp"
+#include "folds.hpp"
 
 namespace {
 
-using namespace telamon;
-using kernels::contiguous_view;
-using kernels::Direction;
-using kernels::ReduceOp;
-using kernels::View;
-using telamon_test::WithThreads;
-
-constexpr Direction kDirections[] = {Direction::forward, Direction::reverse};
-
-template <class T>
-std::vector<T> scan(ReduceOp op, const std::vector<T>& x, const Shape& shape, int axis,
-                    Direction direction) {
-  std::vector<T> in = x, out(x.size());
-  kernels::run_cumulative(op, contiguous_view(in.data(), dtype_of<T>, shape), axis, direction,
-                          contiguous_view(out.data(), dtype_of<T>, shape));
-  return out;
-}
-
-/// combine(what came before, x) along the axis, element after element.
-template <class T, class Combine>
-std::vector<T> plain_scan(const std::vector<T>& x, const Shape& shape, int axis,
-                          Direction direction, const Combine& combine) {
-  std::vector<T> y = x;
-  std::int64_t inner = 1;
-  for (int d = axis + 1; d < shape.ndim(); ++d) inner *= shape[static_cast<std::size_t>(d)];
-  const std::int64_t length = shape[static_cast<std::size_t>(axis)], n = shape.num_elements();
-  for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t i = direction == Direction::forward ? k : n - 1 - k;
-    const std::int64_t index = i / inner % length;
-    const std::int64_t before = direction == Direction::forward ? i - inner : i + inner;
-    if (index == (direction == Direction::forward ? 0 : length - 1)) continue;
-    y[static_cast<std::size_t>(i)] =
-        combine(y[static_cast<std::size_t>(before)], x[static_cast<std::size_t>(i)]);
-  }
-  return y;
-}
+using namespace telamon_test;
 
 template <class T>
 std::uint64_t bits_of(T x) {
@@ -165,15 +127,6 @@ TYPED_TEST_SUITE(ScanOfIntegers, Integers);
 
 TYPED_TEST(ScanOfIntegers, WrapsAroundInLinesOfAnyLength) {
   using T = TypeParam;
-  const auto combine = [](ReduceOp op, T a, T b) {
-    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
-    switch (op) {
-      case ReduceOp::sum: return static_cast<T>(x + y);
-      case ReduceOp::prod: return static_cast<T>(x * y);
-      case ReduceOp::max: return std::max(a, b);
-      default: return std::min(a, b);
-    }
-  };
   for (const std::int64_t n :
        {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 191, 192, 200, 1000}) {
     std::vector<T> x(static_cast<std::size_t>(3 * n));
@@ -183,7 +136,7 @@ TYPED_TEST(ScanOfIntegers, WrapsAroundInLinesOfAnyLength) {
       v = static_cast<T>(static_cast<T>(random >> 33) | 1);  // odd: products are never all zeros
     }
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min}) {
-      const auto each = [&](T a, T b) { return combine(op, a, b); };
+      const auto each = [op](T a, T b) { return fold(op, a, b); };
       for (const Direction direction : kDirections) {
         for (const auto& [shape, axis] :
              {std::pair<Shape, int>{{3, n}, 1}, {{n, 3}, 0}, {{3 * n}, 0}}) {
