@@ -443,6 +443,21 @@ TEST(Simplify, ReadersOfATransposedProductTakeItAsItLies) {
             "reduce_sum");
 }
 
+// What has few columns is copied so that these lie side by side, but not where it is that large.
+TEST(Simplify, OfHugeMatricesFewColumnsAreReadAsTheyLie) {
+  const auto simple = [](std::int64_t terms) {
+    const std::string k = std::to_string(terms);
+    const Jaxpr program = parse_jaxpr(
+        "{ lambda a:i8[16," + k + "], b:i8[" + k +
+        ",2] . let c:i32[16,2] = dot_general "
+        "[ dimension_numbers={lhs_contracting=(1,), rhs_contracting=(0,), lhs_batch=(), "
+        "rhs_batch=()} preferred_element_type=i32 ] a b in ( c ) }");
+    return compiler::simplify(program).to_string();
+  };
+  EXPECT_THAT(simple(1 << 21), ::testing::HasSubstr("i8[2,2097152] = transpose"));
+  EXPECT_THAT(simple((1 << 21) + 1), ::testing::Not(::testing::HasSubstr("transpose")));
+}
+
 TEST(Simplify, MatricesOfABatchAreMadeSideBySide) {
   const auto differences = [](std::span<const Array> x) {
     const Shape shape{20, 10, 12};
