@@ -95,11 +95,15 @@ DotLanes dot_lanes(const MatrixProduct& p) {
   return p.m > 1 && !along_k ? DotLanes::rows : DotLanes::contraction;
 }
 
-// What a row takes, in multiplications of whole vectors, with lanes along its columns and along the terms: the former are no
-// wider than need be (of half a vector of AVX-512 a processor starts twice as many), and two terms of short integers are put
-// together first; the latter end in a sum over lanes. As measured on Zen 4 for 2 to 16 columns and 128 to 2,048 terms.
+// What takes time besides multiplications, in multiplications of whole vectors: a result whose lanes ran along the terms ends
+// in a sum over lanes; for lanes along columns two terms of short integers are put together first, if the operand has its
+// columns side by side, or else the operand is turned, whose bytes are many.
+constexpr double kSumOverLanes = 4.5, kOfPair = 0.8, kOfTurnedByte = kSumOverLanes / 32;
+
+// What a row takes with lanes along its columns and along the terms: the former are no wider than need be (of half a vector of
+// AVX-512 a processor starts twice as many). As measured on Zen 4 for 2 to 16 columns and 128 to 2,048 terms.
 bool has_few_columns(const MatrixProduct& p, DType out) {
-  constexpr double kManyTerms = 128, kOfPair = 0.8, kSumOverLanes = 4.5;
+  constexpr double kManyTerms = 128;
   const bool pairs = p.of_shorts && size_of(out) <= 4;
   const auto terms = static_cast<double>(p.k), columns = static_cast<double>(p.n);
   const double lanes = static_cast<double>(runtime::target_vector_bytes()) /
@@ -116,18 +120,22 @@ bool wants_columns(const MatrixProduct& p, DType out) {
          detail::saturating_mul(p.k, p.n) <= kMost && p.lhs.column == 1 && p.rhs.column == 1;
 }
 
-// 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing. To
-// transpose takes as long for few rows as for many, and what is transposed has no sums over lanes: 8 x k times k x 8
-// gains below 64 terms in f32 and 32 in f64, 16 x k times k x 16 below twice as many (Zen 4, AVX2 and AVX-512).
+// 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing. There are as
+// many multiplications either way. To transpose takes as long for few rows as for many, and what is transposed has no sums
+// over lanes: 8 x k times k x 8 gains below 64 terms in f32 and 32 in f64, 16 x k times k x 16 below twice as many (Zen 4,
+// AVX2 and AVX-512).
 bool wants_transpose(const MatrixProduct& p, DType out) {
-  constexpr std::int64_t kLeastColumns = 8, kShort = 16, kBytesOfRow = 32;
+  constexpr std::int64_t kLeastColumns = 8, kShort = 16;
   const std::int64_t least_rows = p.k <= kShort ? 4 : 6;
-  const std::int64_t bytes = p.k * static_cast<std::int64_t>(size_of(out));
+  // Of each column.
+  const double sums = kSumOverLanes * static_cast<double>(p.m),
+               turned =
+                   kOfTurnedByte * static_cast<double>(p.k) * static_cast<double>(size_of(out));
   const bool is_call = (out == DType::f32 || out == DType::f64) &&
                        p.work_of_one() >= kLeastLargeProduct &&
                        (p.k > kFewTerms || p.work_of_one() > kMostOfFewTerms);
   return dot_lanes(p) == DotLanes::contraction && p.m >= least_rows && p.n >= kLeastColumns &&
-         bytes / kBytesOfRow < p.m && !is_call && !has_few_columns(p, out);
+         turned < sums && !is_call && !has_few_columns(p, out);
 }
 
 std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
