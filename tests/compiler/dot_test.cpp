@@ -138,11 +138,10 @@ TEST(CompiledDot, FewColumnsOfIntegersAreSumsOverLanes) {
 
 // One row of integers times a matrix that is large, by its rows from end to end; and the transpose of that.
 TEST(CompiledDot, RowsOfLargeMatricesOfIntegersAreFollowed) {
-  const std::vector<std::pair<DType, DType>> types{{DType::i8, DType::i32},
-                                                   {DType::u8, DType::u8},
-                                                   {DType::i16, DType::i16},
-                                                   {DType::u32, DType::u32},
-                                                   {DType::i64, DType::i64}};
+  const std::vector<std::pair<DType, DType>> types{
+      {DType::i8, DType::i32},  {DType::u8, DType::u8},   {DType::i8, DType::i16},
+      {DType::i16, DType::i16}, {DType::u16, DType::u16}, {DType::i8, DType::bool_},
+      {DType::u32, DType::u32}, {DType::i64, DType::i64}};
   for (const auto& [dtype, sum] : types) {
     for (const auto& [k, n] : {std::pair{605, 2011}, {1021, 1040}}) {
       const auto numbers = [dtype](const Shape& shape, std::int64_t step) {
@@ -156,7 +155,46 @@ TEST(CompiledDot, RowsOfLargeMatricesOfIntegersAreFollowed) {
         const Program f = [&](std::span<const Array> x) {
           return Arrays{lax::dot_general(x[turned ? 1 : 0], x[turned ? 0 : 1], dn, sum)};
         };
-        check(f, {numbers({turned ? k : 1, turned ? 1 : k}, 77), numbers({k, n}, 131)});
+        const Compiled e =
+            check(f, {numbers({turned ? k : 1, turned ? 1 : k}, 77), numbers({k, n}, 131)});
+#if defined(__x86_64__)
+        // Sums of 16 bits need no pairs.
+        EXPECT_EQ(e->text("ir").find(".pmadd") != std::string::npos, sum == DType::i32);
+#endif
+      }
+    }
+  }
+}
+
+// In tiles of whole vectors with AVX2: of 16 columns, which the least numbers and their sums wrap around in, too.
+TEST(CompiledDot, SumsOfSixteenBitsWrapAround) {
+  const std::vector<std::pair<DType, DType>> types{
+      {DType::i8, DType::i8},  {DType::u8, DType::u8},   {DType::i8, DType::i16},
+      {DType::u8, DType::u16}, {DType::i16, DType::i16}, {DType::u16, DType::u16},
+      {DType::i16, DType::u8}, {DType::i16, DType::i32}};
+  for (const auto& [dtype, sum] : types) {
+    const auto numbers = [dtype](const Shape& shape) {
+      const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
+      const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
+      return lax::convert_element_type(some, dtype);
+    };
+    for (const std::int64_t n : {16, 24, 64, 160}) {
+      for (const std::int64_t k : {1, 2, 35}) {
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {1};
+        dn.rhs_contracting = {0};
+        const Program f = [&](std::span<const Array> x) {
+          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
+        };
+        for (const std::int64_t m : {1, 2, 13}) {
+          const Compiled e = check(f, {numbers({m, k}), numbers({k, n})});
+#if defined(__x86_64__)
+          if (k > 1 && dtype != DType::u16 && runtime::target_isa() == runtime::Isa::avx2) {
+            const bool pairs = e->text("ir").find(".pmadd") != std::string::npos;
+            EXPECT_EQ(pairs, sum == DType::i32 || n % 16 != 0) << n;
+          }
+#endif
+        }
       }
     }
   }
