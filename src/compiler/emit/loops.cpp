@@ -117,7 +117,8 @@ void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::in
   const Scalar done = end_of_whole_steps(gen, begin, end, lanes);
   const int rest = static_cast<int>(size % lanes);
   const Scalar last = gen.index(size - rest);
-  if (CodeGen::known_bounds(begin, end)) {
+  // Other ranges begin and end anywhere, behind their end where a chunk has nothing of a part: `done` is beyond `last` then.
+  if (CodeGen::known_bounds(begin, end) == KnownBounds{0, size}) {
     if (rest > 0) gen.region([&] { f(last, rest); });
     return;
   }
