@@ -98,9 +98,45 @@ TEST(CompiledDot, ProductsOfShortIntegersAreAddedInPairs) {
         for (const std::int64_t n : {3, 16, 53}) {
           const Compiled e = check(f, {numbers({13, k}), numbers({k, n})});
 #if defined(__x86_64__)
-          const bool pairs = e->text("ir").find(".pmadd") != std::string::npos;
-          EXPECT_EQ(pairs, dtype != DType::u16 && k > 1) << e->text("ir");
+          const std::string& ir = e->text("ir");
+          const bool pairs = ir.find(".pmadd") != std::string::npos,
+                     quads = ir.find(".vpdpbusd") != std::string::npos;
+          EXPECT_EQ(pairs || quads, dtype != DType::u16 && k > 1) << ir;
 #endif
+        }
+      }
+    }
+  }
+}
+
+// Four terms of bytes at a time where the processor has an instruction for it, which takes one side without a sign: of the
+// least and greatest numbers, too, and where the terms are no multiple of four, or of whole vectors of them.
+TEST(CompiledDot, ProductsOfBytesAreAddedInFours) {
+  for (const DType dtype : {DType::i8, DType::u8}) {
+    for (const DType sum : {DType::i32, dtype}) {
+      for (const std::int64_t k : {8, 9, 63, 64, 67, 131, 200}) {
+        const auto numbers = [dtype](const Shape& shape) {
+          const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
+          const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31,
+                                   where(lax::bitwise_and(all, 8) == 0, -128, 127));
+          return lax::convert_element_type(some, dtype);
+        };
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {1};
+        dn.rhs_contracting = {0};
+        const Program f = [&](std::span<const Array> x) {
+          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
+        };
+        for (const std::int64_t n : {3, 8, 16, 53, 128}) {
+          for (const std::int64_t m : {3, 13}) {
+            const Compiled e = check(f, {numbers({m, k}), numbers({k, n})});
+#if defined(__x86_64__)
+            if (n >= 16 && runtime::target_isa() == runtime::Isa::avx512 &&
+                __builtin_cpu_supports("avx512vnni")) {
+              EXPECT_NE(e->text("ir").find(".vpdpbusd"), std::string::npos) << e->text("ir");
+            }
+#endif
+          }
         }
       }
     }

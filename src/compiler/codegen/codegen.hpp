@@ -181,6 +181,14 @@ class CodeGen final : public Emitter {
   /// Vectors of such pairs, next to each other from element `first` on, of i8, u8 or i16.
   Scalar load_pairs(Pointer from, DType dtype, Scalar first);
 
+  /// The products of the four bytes of `with_sign` and of `without`, in each lane, added to c of i32. Of so many lanes, if
+  /// there is an instruction for it.
+  Scalar add_quads(Scalar without, Scalar with_sign, Scalar c);
+  static bool has_quads(int lanes);
+  /// Four bytes in each of so many numbers next to each other from byte `first` on, and put together lane by lane.
+  Scalar load_quads(Pointer from, DType dtype, Scalar first, int count);
+  Scalar quads(const Scalar (&bytes)[4]);
+
   // ---- memory ------------------------------------------------------------------------------------
   Pointer pointer(Location location);
   /// Of a kernel: numbers that lie one after the other in the table of where its values are, so that a loop may

@@ -97,6 +97,7 @@ enum Opcode : int {
   kConvert,
   kBitcast,
   kFma,
+  kQuads,
   kLoad,
   kField,
   kPointer,

@@ -384,6 +384,17 @@ Scalar CodeGen::load_pairs(Pointer from, DType dtype, Scalar first) {
   return Scalar(m.make(v, m.depth()), DType::i32);
 }
 
+Scalar CodeGen::load_quads(Pointer from, DType dtype, Scalar first, int count) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* address =
+      m.element_address(m.memory_type(dtype), static_cast<Node*>(from.handle), node_of(first));
+  llvm::Type* number = m.b.getInt32Ty();
+  Value* v = m.b.CreateAlignedLoad(count == 1 ? number : m.vector_type(number, count), address,
+                                   llvm::Align(1));
+  return Scalar(m.make(v, m.depth()), DType::i32);
+}
+
 void CodeGen::store_bits(Pointer to, Scalar byte, Scalar conditions) {
   Impl& m = *impl_;
   m.at(m.depth());

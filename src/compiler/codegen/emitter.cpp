@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "compiler/codegen/llvm_session.hpp"
 #include "core/element.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -234,6 +235,48 @@ Scalar CodeGen::add_pairs(Scalar ad, Scalar be, Scalar c) {
                      return b.CreateAdd(b.CreateIntrinsic(pairs_of(w), {}, {x, y}),
                                         impl_->as(node_of(c), w));
                    });
+}
+
+static Intrinsic::ID quads_of([[maybe_unused]] int lanes) {
+#if defined(__x86_64__)
+  switch (lanes) {
+    case 4: return Intrinsic::x86_avx512_vpdpbusd_128;
+    case 8: return Intrinsic::x86_avx512_vpdpbusd_256;
+    case 16: return Intrinsic::x86_avx512_vpdpbusd_512;
+    default: break;
+  }
+#endif
+  return Intrinsic::not_intrinsic;
+}
+bool CodeGen::has_quads(int lanes) {
+  return quads_of(lanes) != Intrinsic::not_intrinsic &&
+         runtime::target_isa() == runtime::Isa::avx512 &&
+         target_features().find("+avx512vnni") != std::string::npos;
+}
+
+Scalar CodeGen::add_quads(Scalar without, Scalar with_sign, Scalar c) {
+  return impl_->op(
+      {kQuads, static_cast<int>(c.dtype()), without.value(), with_sign.value(), c.value()},
+      c.dtype(), {without, with_sign, c}, [&](int w) -> Value* {
+        return impl_->b.CreateIntrinsic(quads_of(w), {},
+                                        {impl_->as(node_of(c), w), impl_->as(node_of(without), w),
+                                         impl_->as(node_of(with_sign), w)});
+      });
+}
+
+Scalar CodeGen::quads(const Scalar (&bytes)[4]) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  llvm::SmallVector<int> side_by_side, by_lanes;
+  for (int i = 0; i < 2 * m.lanes; ++i) side_by_side.push_back(i);
+  for (int i = 0; i < 4 * m.lanes; ++i) by_lanes.push_back(i % 4 * m.lanes + i / 4);
+  const auto both = [&](Scalar a, Scalar b) {
+    return m.b.CreateShuffleVector(m.as_vector(node_of(a), m.lanes),
+                                   m.as_vector(node_of(b), m.lanes), side_by_side);
+  };
+  Value* v = m.b.CreateShuffleVector(both(bytes[0], bytes[1]), both(bytes[2], bytes[3]), by_lanes);
+  v = m.b.CreateBitCast(v, m.vector_type(m.b.getInt32Ty(), m.lanes));
+  return Scalar(m.make(v, m.depth()), DType::i32);
 }
 
 namespace {

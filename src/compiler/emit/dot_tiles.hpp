@@ -38,6 +38,7 @@ struct DotTiles {
   Way way = Way::columns;
   int lanes = 1;
   bool pairs = false;    ///< two terms at a time
+  bool quads = false;    ///< four of them
   Pieces rows, columns;  ///< of the tiles; columns count vectors where lanes run along them
   /// What the outermost loop goes through, so that threads may share it: products, or pieces of the only one.
   enum class Shared : std::uint8_t { batch, rows, columns };

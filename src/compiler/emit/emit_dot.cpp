@@ -209,10 +209,58 @@ class DotEmitter {
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
+  // ---- four terms of bytes at a time ---------------------------------------------------------------
+  // One of two has no sign: bytes of b that have one get 128 more, others 128 less. `corrections` takes that back.
+  bool has_sign() const { return t_.lhs == DType::i8; }
+  Scalar add_quads(Scalar a, Scalar b, Scalar c) {
+    return has_sign() ? gen_.add_quads(b, a, c) : gen_.add_quads(a, b, c);
+  }
+  Scalar moved(Scalar quads) {
+    return gen_.xor_(quads, gen_.constant_int(DType::i32, -0x7f7f7f80));
+  }
+  Scalar taken_back(Scalar sum) {
+    return gen_.mul(sum, gen_.constant_int(t_.sum, has_sign() ? -128 : 128));
+  }
+  Scalar quads_of_row(Scalar row, Scalar k) {
+    return gen_.load_quads(a_, t_.lhs, product_index(p_.lhs, row, k), gen_.lanes());
+  }
+  Scalar add_ones(Scalar a, Scalar sum) {
+    return add_quads(a, gen_.splat(gen_.constant_int(DType::i32, 0x01010101)), sum);
+  }
+  // Of each of so many rows of a: what its sums begin with.
+  Scalars corrections(Scalar row, int rows) {
+    if (!t_.quads) return {};
+    const int lanes = gen_.lanes();
+    const std::int64_t whole = p_.k - p_.k % (4 * lanes);
+    Scalars sums(static_cast<std::size_t>(rows), gen_.splat(gen_.constant_int(t_.sum, 0)));
+    const auto for_rows_of = [&](Scalars so_far, const auto& add) {
+      for (int r = 0; r < rows; ++r) {
+        Scalar& sum = so_far[static_cast<std::size_t>(r)];
+        sum = add(gen_.add(row, gen_.index(r)), sum);
+      }
+      return so_far;
+    };
+    sums = gen_.loop_carried(
+        gen_.index(0), gen_.index(whole), 4 * lanes, sums, [&](Scalar k, const Scalars& so_far) {
+          return for_rows_of(
+              so_far, [&](Scalar r, Scalar sum) { return add_ones(quads_of_row(r, k), sum); });
+        });
+    for (std::int64_t k = whole; k < p_.k; k += lanes) {  // masked loads give zeros
+      gen_.set_lanes(lanes, static_cast<int>(std::min<std::int64_t>(lanes, p_.k - k)));
+      const Scalar at = gen_.lane_index(gen_.index(k));
+      sums = for_rows_of(sums, [&](Scalar r, Scalar sum) { return gen_.add(sum, lhs(r, at)); });
+    }
+    gen_.set_lanes(lanes, lanes);
+    for (Scalar& s : sums)
+      s = taken_back(gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); }));
+    return sums;
+  }
+
   // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction. The last vector
-  // has `last` columns. `meanwhile` is called within each k. The folds of its rows, with these results.
+  // has `last` columns. `meanwhile` is called within each k. Sums begin with the number of their row, if there are such. The
+  // folds of its rows, with these results.
   Scalars tile(Scalar row, int rows, Scalar column, int vectors, int last, Scalars folds,
-               const std::function<void(Scalar)>& meanwhile) {
+               const Scalars& begin, const std::function<void(Scalar)>& meanwhile) {
     const int lanes = gen_.lanes();
     const auto at = [&](int r, int v) {
       return static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
@@ -224,15 +272,49 @@ class DotEmitter {
     const Scalar zero = gen_.index(0);
     const Pointer a = gen_.offset(a_, t_.lhs, product_index(p_.lhs, row, zero));
     const Pointer b = gen_.offset(b_, t_.rhs, product_index(p_.rhs, zero, column));
+    const auto place = [&](const MatrixProduct::Strides& s, Scalar i, Scalar j) {
+      return gen_.add(gen_.mul(i, gen_.index(s.row)), gen_.mul(j, gen_.index(s.column)));
+    };
     const auto element = [&](Pointer of, DType type, const MatrixProduct::Strides& s, Scalar i,
                              Scalar j) {
-      const Scalar index =
-          gen_.add(gen_.mul(i, gen_.index(s.row)), gen_.mul(j, gen_.index(s.column)));
-      return gen_.convert(gen_.load(of, type, index), t_.sum);
+      return gen_.convert(gen_.load(of, type, place(s, i, j)), t_.sum);
     };
-    // The terms from k on, one or two, of all sums.
+    // Four terms from k on, or as many as there are, zeros beside them.
+    const auto add_four = [&](Scalar k, int terms, const Scalars& carried) {
+      Scalars next = carried, from_b;
+      for (int v = 0; v < vectors; ++v) {
+        look_at(v);
+        Scalar bytes[4];
+        for (int i = 0; i < 4; ++i) {
+          const Scalar at =
+              place(p_.rhs, gen_.add(k, gen_.index(i)), gen_.lane_index(gen_.index(v * lanes)));
+          bytes[i] =
+              i < terms ? gen_.load(b, t_.rhs, at) : gen_.splat(gen_.constant_int(t_.rhs, 0));
+        }
+        from_b.push_back(moved(gen_.quads(bytes)));
+      }
+      for (int r = 0; r < rows; ++r) {
+        const auto at = [&](int i) {
+          return place(p_.lhs, gen_.index(r), gen_.add(k, gen_.index(i)));
+        };
+        Scalar from_a =
+            terms == 4 ? gen_.load_quads(a, t_.lhs, at(0), 1) : gen_.constant_int(t_.sum, 0);
+        for (int i = 0; i < terms && terms < 4; ++i) {
+          const Scalar byte = gen_.and_(gen_.convert(gen_.load(a, t_.lhs, at(i)), t_.sum),
+                                        gen_.constant_int(t_.sum, 0xff));
+          from_a = gen_.or_(from_a, gen_.shift_left(byte, gen_.constant_int(t_.sum, 8 * i)));
+        }
+        for (int v = 0; v < vectors; ++v) {
+          const auto s = static_cast<std::size_t>(r * vectors + v);
+          next[s] = add_quads(from_a, from_b[static_cast<std::size_t>(v)], next[s]);
+        }
+      }
+      return next;
+    };
+    // The terms from k on, one or more, of all sums.
     const auto add_terms = [&](Scalar k, int terms, const Scalars& carried) {
       for (int i = 0; i < terms; ++i) meanwhile(gen_.add(k, gen_.index(i)));
+      if (t_.quads) return add_four(k, terms, carried);
       const auto operand = [&](const auto& term) {
         if (!t_.pairs) return term(k);
         if (terms == 1) return gen_.and_(term(k), gen_.constant_int(t_.sum, 0xffff));
@@ -257,13 +339,15 @@ class DotEmitter {
       }
       return next;
     };
-    const int step = t_.pairs ? 2 : 1;
-    const std::int64_t whole = p_.k - p_.k % step;
+    const int step = t_.quads ? 4 : t_.pairs ? 2 : 1, rest = static_cast<int>(p_.k % step);
+    const std::int64_t whole = p_.k - rest;
     Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(t_.sum, 0)));
+    for (std::size_t i = 0; i < sums.size() && !begin.empty(); ++i)
+      sums[i] = gen_.splat(begin[i / static_cast<std::size_t>(vectors)]);
     sums = gen_.loop_carried(
         zero, gen_.index(whole), step, sums,
         [&](Scalar k, const Scalars& carried) { return add_terms(k, step, carried); });
-    if (whole < p_.k) sums = add_terms(gen_.index(whole), 1, sums);
+    if (rest > 0) sums = add_terms(gen_.index(whole), rest, sums);
     for (int r = 0; r < rows; ++r) {
       const auto of_row =
           std::span(folds).subspan(static_cast<std::size_t>(r) * num_folds(), num_folds());
@@ -323,11 +407,12 @@ class DotEmitter {
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
     gen_.set_lanes(t_.lanes, t_.lanes);
     for_rows([&](Scalar row, int rows) {
+      const Scalars begin = corrections(row, rows);
       const Scalars folds = through_columns(
           last < lanes, begin_folds(rows),
           [&](Scalar vector, int count, bool masked, const Scalars& carried) {
             return tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count,
-                        masked ? last : t_.lanes, carried,
+                        masked ? last : t_.lanes, carried, begin,
                         [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
           });
       end_folds(row, rows, folds);
@@ -431,7 +516,9 @@ class DotEmitter {
   }
   void sums_of(int lanes, Scalar row, int rows, Scalar column, int columns) {
     const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
-    const std::int64_t pairs = t_.pairs ? p_.k - p_.k % (2 * lanes) : 0;
+    // Terms up to there are taken several at a time.
+    const int each = t_.quads ? 4 : t_.pairs ? 2 : 1;
+    const std::int64_t several = each > 1 ? p_.k - p_.k % (each * lanes) : 0;
     const auto numbers = [&](Scalar first, int count) {
       Scalars all;
       for (int i = 0; i < count; ++i) all.push_back(gen_.add(first, gen_.index(i)));
@@ -463,10 +550,33 @@ class DotEmitter {
           [&](Scalar i) { return gen_.load_pairs(a_, t_.lhs, product_index(p_.lhs, i, k)); },
           [&](Scalar a, Scalar b, Scalar c) { return gen_.add_pairs(a, b, c); });
     };
-    Scalars sums(of_rows.size() * of_columns.size(), gen_.splat(gen_.constant_int(t_.sum, 0)));
-    sums = gen_.loop_carried(gen_.index(0), gen_.index(pairs), 2 * lanes, sums, two_each);
+    // After the sums stands what corrects those of each row.
+    const auto four_each = [&](Scalar k, const Scalars& acc) {
+      Scalars next = step(
+          acc,
+          [&](Scalar j) {
+            return moved(gen_.load_quads(b_, t_.rhs, product_index(p_.rhs, k, j), lanes));
+          },
+          [&](Scalar i) { return quads_of_row(i, k); },
+          [&](Scalar a, Scalar b, Scalar c) { return add_quads(a, b, c); });
+      for (std::size_t r = 0; r < of_rows.size(); ++r) {
+        Scalar& sum = next[next.size() - of_rows.size() + r];
+        sum = add_ones(quads_of_row(of_rows[r], k), sum);
+      }
+      return next;
+    };
+    const std::size_t results = of_rows.size() * of_columns.size();
+    Scalars sums(results + (t_.quads ? of_rows.size() : 0),
+                 gen_.splat(gen_.constant_int(t_.sum, 0)));
+    sums = gen_.loop_carried(gen_.index(0), gen_.index(several), each * lanes, sums,
+                             [&](Scalar k, const Scalars& acc) {
+                               return t_.quads ? four_each(k, acc) : two_each(k, acc);
+                             });
+    for (std::size_t i = 0; i < results && t_.quads; ++i)
+      sums[i] = gen_.add(sums[i], taken_back(sums[results + i / of_columns.size()]));
+    sums.resize(results);
     sums = gen_.loop_carried(
-        gen_.index(pairs), gen_.index(whole), lanes, sums,
+        gen_.index(several), gen_.index(whole), lanes, sums,
         [&](Scalar base, const Scalars& acc) { return one_each(gen_.lane_index(base), acc); });
     if (rest > 0) {  // masked loads give zeros
       gen_.set_lanes(lanes, static_cast<int>(rest));
