@@ -143,8 +143,7 @@ void cut_into_sums(DotTiles& t) {
 bool takes_quads(const DotTiles& t) {
   constexpr std::int64_t kLeastTerms = 8, kLeastRows = 3;
   const MatrixProduct& p = t.product;
-  if (t.sum != DType::i32 || !p.of_shorts || size_of(t.lhs) != 1 || t.lhs != t.rhs ||
-      p.lhs.column != 1 || !CodeGen::has_quads(t.lanes))
+  if (t.sum != DType::i32 || !p.of_bytes || p.lhs.column != 1 || !CodeGen::has_quads(t.lanes))
     return false;
   if (t.way == DotTiles::Way::terms) return p.rhs.row == 1 && p.k >= 4 * t.lanes;
   return t.way == DotTiles::Way::columns && p.rhs.column == 1 && p.k >= kLeastTerms &&

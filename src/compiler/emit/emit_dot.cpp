@@ -286,27 +286,27 @@ class DotEmitter {
         look_at(v);
         Scalar bytes[4];
         for (int i = 0; i < 4; ++i) {
-          const Scalar at =
+          const Scalar from =
               place(p_.rhs, gen_.add(k, gen_.index(i)), gen_.lane_index(gen_.index(v * lanes)));
           bytes[i] =
-              i < terms ? gen_.load(b, t_.rhs, at) : gen_.splat(gen_.constant_int(t_.rhs, 0));
+              i < terms ? gen_.load(b, t_.rhs, from) : gen_.splat(gen_.constant_int(t_.rhs, 0));
         }
         from_b.push_back(moved(gen_.quads(bytes)));
       }
       for (int r = 0; r < rows; ++r) {
-        const auto at = [&](int i) {
+        const auto of_a = [&](int i) {
           return place(p_.lhs, gen_.index(r), gen_.add(k, gen_.index(i)));
         };
         Scalar from_a =
-            terms == 4 ? gen_.load_quads(a, t_.lhs, at(0), 1) : gen_.constant_int(t_.sum, 0);
+            terms == 4 ? gen_.load_quads(a, t_.lhs, of_a(0), 1) : gen_.constant_int(t_.sum, 0);
         for (int i = 0; i < terms && terms < 4; ++i) {
-          const Scalar byte = gen_.and_(gen_.convert(gen_.load(a, t_.lhs, at(i)), t_.sum),
+          const Scalar byte = gen_.and_(gen_.convert(gen_.load(a, t_.lhs, of_a(i)), t_.sum),
                                         gen_.constant_int(t_.sum, 0xff));
           from_a = gen_.or_(from_a, gen_.shift_left(byte, gen_.constant_int(t_.sum, 8 * i)));
         }
         for (int v = 0; v < vectors; ++v) {
-          const auto s = static_cast<std::size_t>(r * vectors + v);
-          next[s] = add_quads(from_a, from_b[static_cast<std::size_t>(v)], next[s]);
+          Scalar& sum = next[at(r, v)];
+          sum = add_quads(from_a, from_b[static_cast<std::size_t>(v)], sum);
         }
       }
       return next;

@@ -20,6 +20,7 @@ struct MatrixProduct {
   };
   Strides lhs, rhs;        ///< rows and columns of lhs are m and k, of rhs k and n
   bool of_shorts = false;  ///< of whole numbers of at most 16 bits with their sign
+  bool of_bytes = false;   ///< ... and of 8, both with a sign, or both without
   /// Multiplications: of shapes that are only compiled for, they may be any number.
   std::int64_t work_of_one() const {
     return detail::saturating_mul(detail::saturating_mul(m, n), k);
