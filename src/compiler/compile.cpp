@@ -98,9 +98,12 @@ class Compilation {
   template <class Pass>
   void run_always(const char* name, Jaxpr& jaxpr, Pass&& f) {
     const std::string pass = name_of_run(name);
-    start();
-    jaxpr = f(jaxpr);
-    finish(pass, jaxpr.eqns().size(), "equation");
+    {
+      const runtime::ProfileSpan span = span_of(pass);
+      start();
+      jaxpr = f(jaxpr);
+      finish(pass, jaxpr.eqns().size(), "equation");
+    }
     if (options_.after_pass) options_.after_pass(pass, jaxpr, consts);
     if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
@@ -110,15 +113,11 @@ class Compilation {
   }
   template <class Step>
   auto stage(const char* name, Step&& f) {
+    const runtime::ProfileSpan span = span_of(name);
     start();
     auto result = f();
     finish(name, 0, nullptr);
     return result;
-  }
-  void record(const char* name, double us) {
-    passes_.push_back({name, us});
-    span(name, us);
-    log(name, us, 0, nullptr);
   }
   template <class Text>
   void dump(const std::string& stage, const char* extension, Text&& text) {
@@ -155,12 +154,11 @@ class Compilation {
     const double us =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
     passes_.push_back({pass, us});
-    span(pass, us);
     log(pass, us, count, unit);
   }
-  void span(const std::string& pass, double us) const {
-    if (!silent_ && runtime::profiling())
-      runtime::add_span(runtime::profile_label("pass", name_ + ": " + pass), us);
+  runtime::ProfileSpan span_of(const std::string& pass) const {
+    if (silent_) return runtime::ProfileSpan(nullptr);
+    return {"pass", [&] { return name_ + ": " + pass; }};
   }
   void log(const std::string& pass, double us, std::size_t count, const char* unit) const {
     if (silent_) return;
@@ -305,13 +303,14 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   const bool by_ir = !key && c.uses_disk();
   const std::optional<Key> image_key =
       by_ir ? std::optional(compiler::image_key(gen.ir())) : std::nullopt;
-  CodeGen::Timing timing;
   std::string image;
   parts.code = load_stored(c, image_key);
   if (!parts.code) {
-    parts.code = gen.compile(timing, image);
-    c.record("codegen", timing.codegen);
-    c.record("link", timing.link);
+    const std::vector<std::string> objects = c.stage("codegen", [&] { return gen.objects(); });
+    parts.code = c.stage("link", [&] {
+      image = gen.link(objects);
+      return load_image(image, c.name());
+    });
   }
   parts.launch = launch_of(*parts.plan);
   describe(parts.plan->steps, parts.info);

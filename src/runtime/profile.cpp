@@ -292,15 +292,6 @@ void end_span(const ProfileLabelPtr& label) noexcept {
   if_there_is_memory([&] { close_span(label); });
 }
 
-void add_span(const ProfileLabelPtr& label, double microseconds) noexcept {
-  if_there_is_memory([&] {
-    std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
-    if (!open.empty()) open.back().within += microseconds;
-    Recorder::get().record(label, detail::microseconds_since_start() - microseconds, microseconds,
-                           0);
-  });
-}
-
 ProfileLabelPtr part_of_loop() noexcept {
   ProfileLabelPtr part;
   if_there_is_memory([&] {

@@ -31,8 +31,6 @@ TELAMON_API ProfileLabelPtr profile_label(std::string_view category, std::string
 TELAMON_API void begin_span(const ProfileLabelPtr& label) noexcept;
 /// Closes the innermost open span of this label, with what was left open inside; none, none.
 TELAMON_API void end_span(const ProfileLabelPtr& label) noexcept;
-/// A span that is over, whose length somebody measured.
-TELAMON_API void add_span(const ProfileLabelPtr& label, double microseconds) noexcept;
 /// The label of a thread's part of a loop that this thread begins within its innermost open span; null where
 /// there is no memory for one.
 ProfileLabelPtr part_of_loop() noexcept;

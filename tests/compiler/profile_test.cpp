@@ -150,6 +150,40 @@ TEST(Profile, WritesATraceThatNestsKernelsInRuns) {
   EXPECT_EQ(trace.at("otherData").at("omitted"), "0");
 }
 
+// Viewers draw spans that overlap and do not nest as if they were others.
+TEST(Profile, WritesATraceWhoseSpansNest) {
+  const TraceFile file;
+  {
+    const Profile recording(file.path);
+    jit([](const Array& x) {
+      return sum(matmul(x, x)) +
+             fori_loop(0, 3, [](const Array&, const Array& c) { return sin(c); }, x);
+    })(ones({200, 200}));
+  }
+  const json trace = file.read();
+  using Span = std::pair<double, double>;
+  std::map<int, std::vector<Span>> spans_of;  // by thread
+  for (const json& e : trace.at("traceEvents")) {
+    if (e.at("ph") != "X") continue;
+    const double begin = e.at("ts");
+    spans_of[e.at("tid")].emplace_back(begin, begin + e.at("dur").get<double>());
+  }
+  constexpr double kRounding = 2e-3;  // begins and lengths are written to the nanosecond
+  for (auto& [thread, spans] : spans_of) {
+    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+      return a.first != b.first ? a.first < b.first : a.second > b.second;
+    });
+    std::vector<double> open_ends;
+    for (const auto& [begin, end] : spans) {
+      while (!open_ends.empty() && open_ends.back() <= begin + kRounding) open_ends.pop_back();
+      if (!open_ends.empty()) {
+        EXPECT_LE(end, open_ends.back() + kRounding) << "thread " << thread;
+      }
+      open_ends.push_back(end);
+    }
+  }
+}
+
 TEST(Profile, DrawsAtMostSoManySpansOfAKindAndCountsAll) {
   const TraceFile file;
   const auto f = jit(

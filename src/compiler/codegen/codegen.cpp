@@ -8,7 +8,6 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/native_linker.hpp"
-#include "compiler/executable/native_loader.hpp"
 #include "core/integers.hpp"
 #include "core/size_errors.hpp"
 #include "runtime/pages.hpp"
@@ -342,26 +341,18 @@ void CodeGen::require_memory() const {
                                         " MiB, which the system does not grant");
 }
 
-std::string CodeGen::image(Timing& timing) {
-  Stopwatch watch;
+std::vector<std::string> CodeGen::objects() {
   require_memory();
   std::vector<std::string> objects(1 + impl_->parts.size());
   runtime::parallel_for(static_cast<std::int64_t>(objects.size()), [&](std::int64_t i) {
     Impl& m = i == 0 ? *impl_ : *impl_->parts[static_cast<std::size_t>(i) - 1]->impl_;
     objects[static_cast<std::size_t>(i)] = object_file(m.module, m.options.quick);
   });
-  timing.codegen = watch.lap();
-  std::string image = link_objects(objects, impl_->entry_name);
-  timing.link = watch.lap();
-  return image;
+  return objects;
 }
 
-std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& image) {
-  image = this->image(timing);
-  Stopwatch watch;
-  auto code = load_image(image, impl_->module.getModuleIdentifier());
-  timing.link += watch.lap();
-  return code;
+std::string CodeGen::link(const std::vector<std::string>& objects) const {
+  return link_objects(objects, impl_->entry_name);
 }
 
 }  // namespace compiler

@@ -268,14 +268,11 @@ class CodeGen final : public Emitter {
   static std::optional<KnownBounds> known_bounds(Scalar begin, Scalar end);
 
   // ---- the end -----------------------------------------------------------------------------------
-  struct Timing {
-    double codegen = 0, link = 0;
-  };
   std::string ir() const;  ///< of the parts, too
   std::string assembly();
-  std::string image(Timing& timing);  ///< all parts, compiled and linked (native_image.hpp)
-  /// The image, and its code, loaded.
-  std::shared_ptr<NativeCode> compile(Timing& timing, std::string& image);
+  std::vector<std::string> objects();  ///< an object file of each part
+  /// These in one image (native_image.hpp).
+  std::string link(const std::vector<std::string>& objects) const;
 
   // ---- Emitter -----------------------------------------------------------------------------------
   Scalar constant(DType dtype, double value) override;

@@ -4,7 +4,6 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 
-#include <chrono>
 #include <string>
 
 #include "compiler/codegen/llvm_session.hpp"
@@ -31,20 +30,6 @@ std::string object_file(llvm::Module& module, bool quick);
 /// The assembly text of the module, which knows no frames from then on.
 std::string assembly(llvm::Module& module, bool quick);
 std::string ir_text(const llvm::Module& module);
-
-class Stopwatch {
- public:
-  /// Microseconds since the last lap.
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double us = std::chrono::duration<double, std::micro>(now - last_).count();
-    last_ = now;
-    return us;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace compiler
 }  // namespace v1

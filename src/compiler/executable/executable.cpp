@@ -204,8 +204,7 @@ std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage
   emit_program(gen, *parts.plan, "entry");
   if (ir) return gen.ir();
   if (assembly) return gen.assembly();
-  CodeGen::Timing timing;
-  return image_text(image_of(gen.image(timing)));
+  return image_text(image_of(gen.link(gen.objects())));
 }
 
 }  // namespace compiler
