@@ -58,7 +58,7 @@ class Compilation {
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
-      directory_ = std::filesystem::path(dir);
+      directory_ = detail::environment_path(dir);
       std::error_code error;
       std::filesystem::create_directories(directory_, error);
       if (error) refuse_directory(error.message());

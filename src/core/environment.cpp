@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -173,6 +174,14 @@ std::optional<int> environment_number(const char* variable, int least, int most)
   ignore_environment(variable, "it takes a whole number from " + std::to_string(least) + " to " +
                                    std::to_string(most));
   return std::nullopt;
+}
+
+std::string environment_path(std::string_view path) {
+  static const auto* const start = [] {
+    std::error_code gone;  // then paths stay as they are
+    return new std::filesystem::path(std::filesystem::current_path(gone));
+  }();
+  return (*start / path).string();
 }
 
 void ignore_environment(const char* variable, const std::string& why) {

@@ -41,6 +41,10 @@ TELAMON_API std::string environment_word(const char* variable);
 TELAMON_API std::optional<int> environment_number(const char* variable, int least = 1,
                                                   int most = INT_MAX);
 
+/// The path that a variable holds: a relative one counts from where the process was when the library first
+/// asked for one, so that it stays the same folder for processes that go elsewhere, as daemons do.
+TELAMON_API std::string environment_path(std::string_view path);
+
 /// Says on standard error, once in this process, that the variable is ignored, and why:
 ///   telamon: TELAMON_NUM_THREADS=many is ignored: it takes a number from 1 to 1024
 TELAMON_API void ignore_environment(const char* variable, const std::string& why);

@@ -441,7 +441,7 @@ bool write_file(const Descriptor& folder, const std::string& name, std::string_v
 std::string folder() {
   // Of no use, and not to be trusted, in programs that run with more rights than their caller.
   if (const char* path = ::secure_getenv("TELAMON_CACHE_DIR"); path != nullptr && *path != '\0')
-    return std::strcmp(path, "none") == 0 ? "" : path;
+    return std::strcmp(path, "none") == 0 ? "" : detail::environment_path(path);
   if (const char* caches = ::secure_getenv("XDG_CACHE_HOME"); caches != nullptr && *caches == '/')
     return std::string(caches) + "/telamon";
   if (const char* home = ::secure_getenv("HOME"); home != nullptr && *home == '/')

@@ -104,6 +104,19 @@ TEST(DiskCache, LiesInTheCacheFolderOfTheUser) {
   if (was != nullptr) setenv("XDG_CACHE_HOME", before.c_str(), 1);
 }
 
+TEST(DiskCache, StaysWhereItIsWhenTheProcessGoesElsewhere) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_DIR", std::filesystem::relative(folder.path()).c_str(), 1);
+  expect_success_in_processes(1, [&](int) {
+    cache::store(key(1), text(1));
+    std::filesystem::path elsewhere = folder.path();
+    for (int depth = 0; depth < 20; ++depth) elsewhere /= "x";  // no `..` leads out of it
+    std::filesystem::create_directories(elsewhere);
+    std::filesystem::current_path(elsewhere);
+    return loaded(key(1)) == text(1) ? 0 : 1;
+  });
+}
+
 TEST(DiskCache, TakesNoFileWithOneByteChanged) {
   const CacheFolder folder;
   cache::store(key(1), text(1));
