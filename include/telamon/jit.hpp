@@ -262,9 +262,12 @@ template <class Args>
 std::vector<std::string> statics_of(const JitCache& cache, const Args& args) {
   std::vector<std::string> statics;
   for_each_argument(args, [&](const auto& arg, std::size_t i) {
-    statics.push_back(tree_structure(arg).to_string());
-    if (!cache.is_static(i, std::tuple_size_v<Args>)) return;
-    for (const Array& x : tree_leaves(arg, {})) statics.back() += " " + x.to_string();
+    std::string text = tree_structure(arg).to_string();
+    if (cache.is_static(i, std::tuple_size_v<Args>)) {
+      if (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Array>) text.clear();
+      for (const Array& x : tree_leaves(arg, {})) text += (text.empty() ? "" : " ") + x.to_string();
+    }
+    statics.push_back(std::move(text));
   });
   return statics;
 }

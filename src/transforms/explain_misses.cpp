@@ -6,6 +6,8 @@
 #include <mutex>
 #include <tuple>
 
+#include "telamon/detail/text.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace detail {
@@ -24,6 +26,18 @@ Difference difference(const std::string& name, const Aval& now, const Aval& then
   add(now.weak_type != then.weak_type, "weak type");
   return {name + " is " + now.to_string() + ", was " + then.to_string() + " (" + kinds + ")",
           count};
+}
+
+// Of a long text, what stands where it begins to differ from the other.
+std::string shortened(const std::string& text, const std::string& other) {
+  constexpr std::size_t kMost = 120, kBefore = 40;
+  const auto differ = static_cast<std::size_t>(
+      std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first - text.begin());
+  const std::size_t begin = text.size() <= kMost || differ <= kBefore ? 0 : differ - kBefore;
+  std::string shown = text.substr(begin, kMost);
+  if (begin > 0) shown.insert(0, "...");
+  if (text.size() - begin > kMost) shown += "...";
+  return detail::one_line(shown);
 }
 
 }  // namespace
@@ -46,8 +60,10 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
     if (statics_now.size() == statics_then.size() && !statics_then.empty()) {
       for (std::size_t i = 0; i < statics_now.size(); ++i) {
         if (statics_now[i] == statics_then[i]) continue;
-        lines.push_back({"args[" + std::to_string(i) + "] is " + statics_now[i] + ", was " +
-                         statics_then[i] + " (static value or structure)"});
+        lines.push_back({"args[" + std::to_string(i) + "] is " +
+                         shortened(statics_now[i], statics_then[i]) + ", was " +
+                         shortened(statics_then[i], statics_now[i]) +
+                         " (static value or structure)"});
       }
     } else {
       lines.push_back({"a static value or the structure of an argument is another one"});

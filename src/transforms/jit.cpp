@@ -215,6 +215,7 @@ struct JitCache::Misses {
   std::mutex mutex;
   std::vector<std::pair<Signature, std::vector<std::string>>> explained;
   std::vector<Signature> forgotten;  // while misses are explained
+  std::vector<Signature> captured;   // the same, of programs for one call: they hold tracers
 };
 
 JitCache::JitCache(JitOptions options)
@@ -412,6 +413,10 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   if (std::any_of(consts.begin(), consts.end(), [](const Array& c) { return c.is_tracer(); })) {
     // Good for this call alone. The next one will trace the same program: its code is to be found.
     entry->program.jaxpr = interned(entry->program.jaxpr);
+    if (explain_cache_misses()) {
+      const std::lock_guard lock(misses_->mutex);
+      Misses::append(misses_->captured, entry->signature(), Misses::kMostForgotten);
+    }
     return entry;
   }
 
@@ -692,6 +697,10 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
         ":\n  its signature was known, and is forgotten since there are more of them than "
         "max_signatures = " +
         std::to_string(options_.max_signatures);
+  } else if (std::erase(misses_->captured, now) > 0) {
+    text +=
+        ":\n  it captured an array that a transformation traces, so its program was for that call "
+        "alone; pass the array as an argument";
   } else if (known > 0) {
     text += "; against the nearest of " + counted(known, "known signature");
     text += text_of(nearest);

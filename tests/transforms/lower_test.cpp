@@ -684,6 +684,45 @@ TEST(ExplainCacheMisses, SayWhatWasKnownAndIsForgotten) {
   (void)::testing::internal::GetCapturedStderr();
 }
 
+TEST(ExplainCacheMisses, SayThatATracerWasCaptured) {
+  Array captured;
+  const auto f = jit([&](Array x) { return sum(x * captured); }, {.name = "f"});
+  const auto slope = grad([&](Array y) {
+    captured = y * 2.0;
+    return f(ones({3}));
+  });
+  Explained explained;
+  slope(1.0);
+  EXPECT_THAT(explained.text(), HasSubstr("called for the first time"));
+  slope(1.0);
+  EXPECT_THAT(
+      explained.text(),
+      HasSubstr(":\n  it captured an array that a transformation traces, so its program was "
+                "for that call alone; pass the array as an argument\n"));
+  captured = ones({3});
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, ShowStaticArraysAndWhereLongTextsDiffer) {
+  const auto f = jit([](Array x, Array k, std::string) { return x * sum(k); },
+                     {.name = "f", .static_argnums = {1}});
+  Explained explained;
+  f(ones({3}), 2.0, std::string());
+  (void)explained.text();
+  f(ones({3}), 3.0, std::string());
+  EXPECT_THAT(explained.text(), HasSubstr("\n  args[1] is 3.0, was 2.0 (static value"));
+  f(ones({3}), ones({2, 2}), std::string());
+  EXPECT_THAT(explained.text(), HasSubstr("\n  args[1] is [[1. 1.]\\n [1. 1.]], was 3.0 (static"));
+  f(ones({3}), 3.0, std::string(1000, 'a') + "b" + std::string(1000, 'c'));
+  (void)explained.text();
+  f(ones({3}), 3.0, std::string(1000, 'a') + "d" + std::string(1000, 'c'));
+  const std::string last = std::string(40, 'a');
+  EXPECT_THAT(explained.text(),
+              HasSubstr("args[2] is ..." + last + "d" + std::string(79, 'c') + "..., was ..." +
+                        last + "b" + std::string(79, 'c') + "... (static value or structure)\n"));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
 // A program that runs for days with shapes that never come again is not to remember them all.
 TEST(ExplainCacheMisses, RememberTheNewestOfWhatIsForgotten) {
   const auto f = jit([](Array x) { return x; }, {.backend = "interpret", .max_signatures = 1});
