@@ -21,7 +21,8 @@ namespace telamon {
 inline namespace v1 {
 
 /// The work of one run, counted on the program after the compiler's passes. Scans count as often as
-/// they run, branches as the dearest one. What is evaluated twice by a kernel counts once.
+/// they run, and of branches the most that one has of each figure. What is evaluated twice by a kernel
+/// counts once.
 struct TELAMON_API CostAnalysis {
   /// Floating-point additions, products, comparisons, ...: one for each element of the result; 2 m n k
   /// for a matrix product; one less than the folded elements for each result of a reduction. Complex

@@ -70,8 +70,8 @@ class Counter {
     }
     if (eqn.primitive == &cond_p) {
       work.unknown.emplace_back(
-          "the branch that a cond takes is not known: the dearest is counted");
-      return add_dearest(eqn.params.as<CondParams>().branches);
+          "the branch that a cond takes is not known: the most that one has of each is counted");
+      return add_most(eqn.params.as<CondParams>().branches);
     }
     if (eqn.primitive == &while_p) {
       work.unknown.emplace_back("the trips of a while loop are not known: one is counted");
@@ -132,14 +132,17 @@ class Counter {
     work.bytes += times * more.bytes;
     for (std::string& why : more.unknown) work.unknown.push_back(std::move(why));
   }
-  void add_dearest(const std::vector<Jaxpr>& branches) {
-    Work dearest;
+  // Each figure for itself: which branch is the dearest depends on what a sine costs.
+  void add_most(const std::vector<Jaxpr>& branches) {
+    Work most;
     for (const Jaxpr& branch : branches) {
       Work w = count_work(branch);
-      if (w.flops + w.transcendentals >= dearest.flops + dearest.transcendentals)
-        dearest = std::move(w);
+      most.flops = std::max(most.flops, w.flops);
+      most.transcendentals = std::max(most.transcendentals, w.transcendentals);
+      most.bytes = std::max(most.bytes, w.bytes);
+      for (std::string& why : w.unknown) most.unknown.push_back(std::move(why));
     }
-    add(std::move(dearest), 1);
+    add(std::move(most), 1);
   }
 
   const Jaxpr& jaxpr_;

@@ -15,7 +15,7 @@ struct Work {
   double bytes = 0;                  ///< operands and results of each equation
   std::vector<std::string> unknown;  ///< loops whose trips are not known: counted as one trip
 };
-/// Loops count as often as they run, branches as the dearest one, calls as what they call.
+/// Loops count as often as they run, of branches the most of each figure, calls as what they call.
 Work count_work(const Jaxpr& jaxpr);
 
 }  // namespace runtime

@@ -244,13 +244,14 @@ TEST(CostAnalysis, WritesWholeNumbersInFullAndEachReasonOnce) {
             "library calls                 0\nnot exact: a loop (2 times)\nnot exact: a branch\n");
 }
 
-TEST(CostAnalysis, TakesTheDearestBranch) {
+TEST(CostAnalysis, TakesTheMostThatABranchHasOfEachFigure) {
   const CostAnalysis c = cost(
       [](Array which, Array x) {
-        return cond(which, [](Array v) { return sin(v) * v; }, [](Array v) { return v * 2.0; }, x);
+        return cond(
+            which, [](Array v) { return sin(v) * v; }, [](Array v) { return v * 2.0 + v * v; }, x);
       },
       lax::full({}, DType::bool_, 1), ones({10}));
-  EXPECT_EQ(c.flops, 10);
+  EXPECT_EQ(c.flops, 30);
   EXPECT_EQ(c.transcendentals, 10);
   EXPECT_THAT(c.unknown, ElementsAre(HasSubstr("the branch that a cond takes is not known")));
 }
