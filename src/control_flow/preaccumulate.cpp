@@ -169,12 +169,13 @@ Jaxpr preaccumulated(const Jaxpr& body, const Mask& linear) {
   const auto rewrite = [&]() -> std::optional<Jaxpr> {
     const std::optional<Mask> is_linear = linear_variables(body, linear);
     if (!is_linear) return std::nullopt;
-    Preaccumulation rewritten(body, linear, *is_linear);
     const auto in = body.in_avals();
-    const Jaxpr result =
-        detail::stage_flat([&](std::span<const Array> args) { return rewritten(args); },
-                           {in.begin(), in.end()})
-            .jaxpr;
+    const Jaxpr result = detail::stage_flat(
+                             [&](std::span<const Array> args) {
+                               return Preaccumulation(body, linear, *is_linear)(args);
+                             },
+                             {in.begin(), in.end()})
+                             .jaxpr;
     return result.eqns().size() <= body.eqns().size() ? std::optional(result) : std::nullopt;
   };
   const std::string key = "preaccumulated:" + detail::mask_text(linear);

@@ -495,6 +495,23 @@ TEST(Jit, ReportsALeakWhenItHappensOnRequest) {
                std::runtime_error);
 }
 
+// What derivatives of loops make for themselves is none of the user's.
+TEST(Jit, ReportsNoLeakOfDerivativesOfLoops) {
+  const auto squares = [](Array x) {
+    return tl::scan([](Array sum, Array v) { return std::pair{sum + v * v, tl::none}; }, Array(0.0),
+                    x)
+        .first;
+  };
+  const auto doubled = [](Array x) {
+    return tl::while_loop([](Array c) { return c < 100.0; }, [](Array c) { return c * 2.0; }, x);
+  };
+  const Switched on(tl::set_check_leaks);
+  const Array x({1.0, 2.0});
+  expect_near(tl::grad(squares)(x), {2, 4});
+  expect_near(tl::jit(tl::grad(squares))(x), {2, 4});
+  EXPECT_EQ(value(tl::grad(doubled)(1.0)), 128.0);
+}
+
 TEST(Jit, ComparesWhatItCapturedOnRequest) {
   Array w({1.0, 2.0, 3.0});
   double scale = 2.0;
