@@ -6,6 +6,8 @@
 //   TELAMON_DISABLE=a,b     leaves out passes and optimisations; core/environment.cpp lists them
 #include "compiler/compile.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -163,10 +165,7 @@ class Compilation {
   void log(const std::string& pass, double us, std::size_t count, const char* unit) const {
     if (silent_) return;
     detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
-      char line[160];
-      const int length =
-          std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass.c_str(), us);
-      std::string text(line, std::min(static_cast<std::size_t>(length), sizeof line - 1));
+      std::string text = fmt::format("{:<16} {:<10} {:9.1f} us", name_, pass, us);
       if (unit != nullptr) text += "  " + detail::counted(count, unit);
       return text;
     });
@@ -212,11 +211,10 @@ constexpr const char* kEntry = "telamon_program";
 
 void log_executable(const ExecutableInfo& info) {
   detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
-    char total[40];
-    std::snprintf(total, sizeof total, "; %.1f us in all", info.microseconds());
     return info.name + ": " + detail::counted(info.kernels, "kernel") + ", " +
            detail::counted(info.library_calls, "call") + ", arena of " +
-           detail::counted(info.arena_bytes, "byte") + total;
+           detail::counted(info.arena_bytes, "byte") +
+           fmt::format("; {:.1f} us in all", info.microseconds());
   });
   for (const std::string& step : info.steps) {
     detail::log(detail::Subsystem::compile, detail::LogLevel::debug,

@@ -6,11 +6,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <system_error>
 
+#include "core/decimal.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -177,15 +177,7 @@ bool parse_floating(std::string_view token, T& value) {
   const std::string_view digits = token.substr(negative ? 1 : 0);
   if (digits == "nan" || digits == "NaN") value = std::numeric_limits<T>::quiet_NaN();
   else if (digits == "inf" || digits == "Infinity") value = std::numeric_limits<T>::infinity();
-  else {
-    const char* const first = digits.data();
-    const char* const last = first + digits.size();
-    const auto [end, error] = std::from_chars(first, last, value);
-    // Out of range: the caller's text named a number that rounds to infinity or zero.
-    if (end != last || error == std::errc::invalid_argument) return false;
-    if (error == std::errc::result_out_of_range)
-      value = static_cast<T>(std::strtod(std::string(digits).c_str(), nullptr));
-  }
+  else if (!read_decimal(digits, value)) return false;
   if (negative) value = -value;
   return true;
 }

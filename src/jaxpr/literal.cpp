@@ -3,11 +3,11 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "core/concrete.hpp"
+#include "core/decimal.hpp"
 #include "core/element.hpp"
 #include "telamon/detail/text.hpp"
 
@@ -80,7 +80,6 @@ bool parse_integer(std::string_view text, T& value, int base = 10) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Out of range means that the text names a number nearer to infinity or zero than to any other.
 template <class F>
 bool parse_float(std::string_view text, F& value) {
   const bool negative = text.starts_with('-');
@@ -89,12 +88,8 @@ bool parse_float(std::string_view text, F& value) {
     value = std::numeric_limits<F>::quiet_NaN();
   } else if (text == "inf") {
     value = std::numeric_limits<F>::infinity();
-  } else {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::invalid_argument || end != text.data() + text.size()) return false;
-    if (error == std::errc::result_out_of_range) {
-      value = static_cast<F>(std::strtod(std::string(text).c_str(), nullptr));
-    }
+  } else if (!detail::read_decimal(text, value)) {
+    return false;
   }
   if (negative) value = -value;
   return true;

@@ -230,8 +230,9 @@ std::string Recorder::trace_text(const ProfileReport& report, double begin) {
   const int process = getpid();
   std::ostringstream file;
   file.exceptions(std::ios::badbit);  // a lack of memory is not to leave half of a text
-  file << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans\":\"" << report.spans
-       << "\",\"omitted\":\"" << report.omitted << "\"},\"traceEvents\":[\n";
+  file << fmt::format(
+      R"({{"displayTimeUnit":"ns","otherData":{{"spans":"{}","omitted":"{}"}},"traceEvents":[{})",
+      report.spans, report.omitted, '\n');
   file << fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"telamon"}}}})",
                       process);
   const std::lock_guard lock(mutex_);

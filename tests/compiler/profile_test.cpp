@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <locale>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -182,6 +183,36 @@ TEST(Profile, WritesATraceWhoseSpansNest) {
       open_ends.push_back(end);
     }
   }
+}
+
+// As std::locale("de_DE") has it, of every digit.
+class Separators : public std::numpunct<char> {
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\1"; }
+};
+
+TEST(Profile, HasDigitsAloneWhateverTheLocale) {
+  const TraceFile file;
+  const auto compiled =
+      jit([](const Array& x) {
+        return fori_loop(0, 12345, [](const Array&, const Array& c) { return sort(c); }, x);
+      })
+          .lower(ones({4}))
+          .compile();
+  const std::string plan = compiled.text("plan");
+  EXPECT_THAT(plan, HasSubstr("trips 12345"));
+  const std::locale before =
+      std::locale::global(std::locale(std::locale::classic(), new Separators));
+  {
+    const Profile recording(file.path);
+    for (int i = 0; i < 10; ++i) wave()(arange(16) * 0.1);
+  }
+  EXPECT_EQ(compiled.text("plan"), plan);
+  std::locale::global(before);
+  const json trace = file.read();
+  const auto spans = trace.at("otherData").at("spans").get<std::string>();
+  EXPECT_GE(spans.size(), 2u);
+  EXPECT_EQ(spans.find_first_not_of("0123456789"), std::string::npos) << spans;
 }
 
 TEST(Profile, DrawsAtMostSoManySpansOfAKindAndCountsAll) {

@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <bit>
+#include <clocale>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -29,6 +33,38 @@ std::string fault_of(const std::string& text) {
   const std::string error = error_of(text);
   return error.substr(0, error.find('\n'));
 }
+
+// A locale in which 1.5 is written 1,5: one of the system, or else one that is made.
+class DecimalCommas {
+ public:
+  DecimalCommas() : before_(std::setlocale(LC_NUMERIC, nullptr)) {
+    for (const char* name : {"de_DE.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8"}) {
+      if (!found_) found_ = std::setlocale(LC_NUMERIC, name) != nullptr;
+    }
+    if (found_) return;
+    folder_ =
+        std::filesystem::temp_directory_path() / ("telamon_locale_" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder_);
+    const std::string make =
+        "localedef -i de_DE -f UTF-8 '" + (folder_ / "de_DE.UTF-8").string() + "' 2>/dev/null";
+    if (std::system(make.c_str()) != 0) return;  // NOLINT(cert-env33-c): no input goes there
+    setenv("LOCPATH", folder_.c_str(), 1);
+    found_ = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+    unsetenv("LOCPATH");
+  }
+  ~DecimalCommas() {
+    std::setlocale(LC_NUMERIC, before_.c_str());
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  DecimalCommas(const DecimalCommas&) = delete;
+  DecimalCommas& operator=(const DecimalCommas&) = delete;
+  bool found() const { return found_; }
+
+ private:
+  std::string before_;
+  std::filesystem::path folder_;
+  bool found_ = false;
+};
 
 }  // namespace
 
@@ -115,6 +151,18 @@ TEST(JaxprParser, RoundsNumbersOfShortTypesOnce) {
   const Jaxpr jaxpr =
       parse_jaxpr("{ lambda . let in ( 1.003906250000001:bf16, 1.000488281250001:f16 ) }");
   EXPECT_EQ(jaxpr.to_string(), "{ lambda  .\n  let \n  in ( 1.0078125:bf16, 1.0009766:f16 ) }");
+}
+
+// What is out of range of its type is read in another way than the rest.
+TEST(JaxprParser, ReadsNumbersOutOfRangeAlsoWithDecimalCommas) {
+  const DecimalCommas commas;
+  if (!commas.found()) GTEST_SKIP() << "there is no locale with decimal commas here";
+  const Jaxpr jaxpr = parse_jaxpr(
+      "{ lambda a:f32[] . let b:f32[] = mul a 1.5e-60:f32\n c:f64[] = mul 1.5e-400 1.5e400\n"
+      "  in ( b, c ) }");
+  EXPECT_EQ(jaxpr.to_string(),
+            "{ lambda a:f32[] .\n  let b:f32[] = mul a 0.0:f32\n      c:f64[] = mul 0.0 inf\n"
+            "  in ( b, c ) }");
 }
 
 TEST(JaxprParser, SaysWhereAndWhatItExpected) {

@@ -1,5 +1,6 @@
 // A plan in words: its steps with the places of values, the equations of each kernel, and memory.
 #include <algorithm>
+#include <locale>
 #include <map>
 #include <sstream>
 
@@ -141,16 +142,23 @@ std::string arena_text(const Plan& plan) {
          std::to_string(plan.live_bytes) + " alive at once\n";
 }
 
+// Digits without the separators of the locale that a program may have set.
+std::ostringstream classic_stream() {
+  std::ostringstream os;
+  os.imbue(std::locale::classic());
+  return os;
+}
+
 }  // namespace
 
 std::string Plan::to_string() const {
-  std::ostringstream os;
+  std::ostringstream os = classic_stream();
   print_steps(os, *this, steps, 0);
   return os.str() + arena_text(*this);
 }
 
 std::string Plan::fused_text() const {
-  std::ostringstream os;
+  std::ostringstream os = classic_stream();
   print_fused(os, *this, steps, 0);
   return os.str();
 }
@@ -173,7 +181,7 @@ std::string Plan::largest_text() const {
 }
 
 std::string Plan::memory_text() const {
-  std::ostringstream os;
+  std::ostringstream os = classic_stream();
   os << arena_text(*this);
   ByOffset arena, results, before;
   for (int v = 0; v < static_cast<int>(values.size()); ++v) {
