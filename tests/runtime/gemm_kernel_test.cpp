@@ -414,6 +414,18 @@ TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
+// Results whose rows lie pages apart, or nearly so: whole pages of them, and what is left.
+TEST(MatmulTiles, OfAFewRowsAgreeWithTripleLoops) {
+  for (std::int64_t m = 1; m <= 4; ++m) {
+    for (const std::int64_t n : {1000, 1024, 2064, 2048, 3068}) {
+      for (const std::int64_t k : {127, 128, 131}) {
+        check<float>(1, m, n, k, Layout::rows, Layout::rows);
+        check<double>(2, m, n, k, Layout::padded, Layout::rows);
+      }
+    }
+  }
+}
+
 TEST(MatmulTiles, OfAFewRowsGiveTheSameBitsForAnyNumberOfThreads) {
   for (const std::int64_t m : {1, 3}) {
     Matrix<float> a(1, m, 301, Layout::rows, 1), b(1, 301, 5003, Layout::rows, 2);
