@@ -205,6 +205,20 @@ TEST(ScatterParts, OfPlacesThatAreComputed) {
       {uniform({100}, DType::f32), uniform({kMany}, DType::f32, 0, 100)});
 }
 
+// Each of two scatters makes a number that both compare with for itself.
+TEST(ScatterParts, OfPlacesThatAreComputedWithOneNumber) {
+  const std::string plan = same_in_any_way(
+      [](std::span<const Array> a) {
+        const Array two = lax::full_like(a[1], 2), one = lax::full_like(a[3], 1);
+        const Array other = lax::max(lax::abs(a[1]), two);
+        return Arrays{add_at(a[0], lax::max(a[1], two), a[3]), add_at(a[2], other, one),
+                      lax::add(one, a[3])};
+      },
+      {uniform({40}, DType::f32), places({kMany}, -30, 40), uniform({40}, DType::f32),
+       uniform({kMany}, DType::f32)});
+  EXPECT_THAT(plan, Not(::testing::ContainsRegex("i32\\[[0-9]+,[0-9][0-9]+\\]@")));
+}
+
 // To find places of two indices takes many steps, but less time than to add there: threads share the parts.
 TEST(ScatterParts, OfPlacesInTwoDimensionsAreSharedByThreads) {
   const std::string plan = same_in_any_way(

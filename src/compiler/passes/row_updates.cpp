@@ -163,7 +163,7 @@ class RowUpdates {
       const bool alone = std::all_of(readers.begin(), readers.end(),
                                      [&](int r) { return r == e || u.made.contains(r); });
       const auto needs = rules.needs(eqn(p));
-      if (!alone || !needs || cost + element_cost(eqn(p)) > kMostCost) continue;
+      if (!(alone || repeats_one(p)) || !needs || cost + element_cost(eqn(p)) > kMostCost) continue;
       if (!want(p, *needs)) return std::nullopt;
       cost += element_cost(eqn(p));
       u.made.insert(p);
@@ -178,6 +178,20 @@ class RowUpdates {
     return u;
   }
 
+  // Whether an equation writes one element again and again: whoever wants that makes it for itself.
+  bool repeats_one(int p) const {
+    return eqn(p).primitive == &broadcast_in_dim_p && in(p, 0).size() == 1;
+  }
+  // Whether only loops read what an equation gives, each of which makes it for itself.
+  bool is_moved(int p, const std::map<int, RowUpdate>& updates) const {
+    const std::set<int>& readers = readers_[static_cast<std::size_t>(eqn(p).outputs[0])];
+    return std::all_of(readers.begin(), readers.end(), [&](int r) {
+      return std::any_of(updates.begin(), updates.end(), [&](const auto& update) {
+        const RowUpdate& u = update.second;
+        return u.made.contains(p) && (u.eqn == r || u.made.contains(r));
+      });
+    });
+  }
   bool is_flat(const RowUpdate& u, int p) const {
     const Atoms& inputs = eqn(p).inputs;
     return !u.same.contains(p) && eqn(u.eqn).inputs[1].var() == eqn(p).outputs[0] &&
@@ -231,7 +245,10 @@ class RowUpdates {
 
   Jaxpr rewritten(const std::map<int, RowUpdate>& updates) const {
     std::set<int> moved;
-    for (const auto& [e, u] : updates) moved.insert(u.made.begin(), u.made.end());
+    for (const auto& [e, u] : updates) {
+      for (const int p : u.made)
+        if (is_moved(p, updates)) moved.insert(p);
+    }
     JaxprBuilder b;
     std::map<Var, Atom> atoms;
     const auto atom = [&](const Atom& a) { return a.is_literal() ? a : atoms.at(a.var()); };
