@@ -11,6 +11,7 @@
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/plan/segments.hpp"
 #include "compiler/plan/updates.hpp"
+#include "compiler/plan/windows.hpp"
 #include "core/check.hpp"
 #include "core/integers.hpp"
 #include "telamon/primitives.hpp"
@@ -396,12 +397,16 @@ class Planner {
     std::set<int> reads, moved;
     is_member_.resize(jaxpr().eqns().size());
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
+    std::optional<Windows> windows;
+    if (k.kind == Kernel::Kind::loop) windows.emplace(jaxpr(), producer_, c);
     for (const int e : k.members) {
-      for (const Atom& a : eqn(e).inputs) {
+      for (std::size_t i = 0; i < eqn(e).inputs.size(); ++i) {
+        const Atom& a = eqn(e).inputs[i];
         if (!a.is_var() || is_made_by_member(a.var())) continue;
         const int v = value_of(a.var());
         reads.insert(v);
-        if (!is_read_in_place(c, e, a)) moved.insert(v);
+        if (!is_read_in_place(c, e, a) && !(windows && windows->is_read_in_place(e, i)))
+          moved.insert(v);
       }
     }
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;

@@ -143,7 +143,7 @@ struct Step {
     std::int64_t first = 0, every = 1;
   };
   /// `in` is what the trip before wrote as `out`, at first `init`. `out` alternates between two
-  /// blocks; the last trip writes to `first`.
+  /// blocks, which may be the same one; the last trip writes to `first`.
   struct Carry {
     int in, out, init, first, second;
   };

@@ -1,12 +1,14 @@
 // Loops and branches as steps: their bodies are planned like programs of their own, over values of the
 // program around them. Rows of xs and ys are views into the whole arrays, and what one trip hands to
 // the next alternates between two blocks of memory, so that nothing is copied from trip to trip. A
-// carry of which a trip only overwrites a part stays where it is.
+// carry of which a trip only overwrites a part, or which it writes after nobody reads the old one any more, stays where
+// it is.
 #include <algorithm>
 #include <optional>
 #include <set>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/dot.hpp"
 #include "compiler/plan/plan.hpp"
 #include "compiler/plan/turns.hpp"
@@ -138,6 +140,71 @@ std::int64_t memory_of(const Plan& plan) {
   return bytes;
 }
 
+/// Which results of a body may be written where inputs lie.
+class Replacements {
+ public:
+  explicit Replacements(const Plan& body)
+      : body_(body),
+        uses_(body.values.size()),
+        results_(static_cast<std::size_t>(body.num_outputs), -1) {
+    for (int s = 0; s < std::ssize(body.steps); ++s) visit(step(s), s);
+    for (int v = 0; v < std::ssize(body.values); ++v) {
+      const Location at = value(v).location;
+      if (at.kind != Location::Kind::result) continue;
+      int& result = results_[static_cast<std::size_t>(at.index)];
+      result = result == -1 ? v : kSeveral;
+    }
+  }
+
+  /// No step reads that input any more, but the kernel that writes the result, element by element.
+  bool is_replaced(int input, std::size_t r) const {
+    if (results_[r] < 0) return false;
+    const int first = uses(results_[r]).first, last = uses(input).last;
+    return first > last || (first >= 0 && first == last && step(first).kind == Step::Kind::kernel &&
+                            writes_over(step(first).kernel, input));
+  }
+
+ private:
+  static constexpr int kSeveral = -2;
+  struct Uses {
+    int first = -1, last = -1;  ///< steps
+  };
+  const Step& step(int s) const { return body_.steps[static_cast<std::size_t>(s)]; }
+  const Value& value(int v) const { return body_.values[static_cast<std::size_t>(v)]; }
+  const Uses& uses(int v) const { return uses_[static_cast<std::size_t>(v)]; }
+
+  // A row that does not end with a vector is stored in part, and what then is read behind it waits until that is done:
+  // short rows would take three times as long.
+  static bool writes_over(const Kernel& k, int input) {
+    constexpr std::int64_t kLongRow = 64;
+    const bool short_rows = !k.linear && !k.shape.empty() && k.shape[inner_dim(k.shape)] < kLongRow;
+    return k.in_place.contains(input) && !short_rows;
+  }
+
+  void visit(const Step& s, int now) {
+    for (const int v : s.reads) use(v, now);
+    for (const int v : s.writes) use(v, now);
+    for (const Step::Row& r : s.rows) use(r.base, now);
+    for (const Step::Carry& c : s.carries) {
+      for (const int v : {c.init, c.first, c.second}) use(v, now);
+    }
+    for (const std::vector<Step>& steps : s.bodies) {
+      for (const Step& inner : steps) visit(inner, now);
+    }
+  }
+  void use(int v, int now) {
+    if (v < 0) return;
+    for (const int base : value(v).bases) use(base, now);
+    Uses& u = uses_[static_cast<std::size_t>(v)];
+    if (u.first < 0) u.first = now;
+    u.last = now;
+  }
+
+  const Plan& body_;
+  std::vector<Uses> uses_;
+  std::vector<int> results_;  // of each result: the value that is made where it is wanted
+};
+
 class RegionPlanner {
  public:
   RegionPlanner(Plan& plan, const std::vector<int>& in, const std::vector<bool>& dies,
@@ -174,7 +241,7 @@ class RegionPlanner {
     loop.reads = {holds};
     const auto body = plan_body(p.body_jaxpr, static_cast<std::size_t>(p.body_nconsts), num_carry);
     std::vector<int> inputs, outputs;
-    carry(loop, p.body_jaxpr, first, num_carry, inputs, outputs,
+    carry(loop, p.body_jaxpr, *body, first, num_carry, inputs, outputs,
           static_cast<std::size_t>(p.body_nconsts));
     std::vector<int> for_cond(in_.begin(), in_.begin() + p.cond_nconsts);
     for_cond.insert(for_cond.end(), inputs.begin(), inputs.end());
@@ -216,7 +283,7 @@ class RegionPlanner {
     auto plan = plan_body(body, num_consts, num_carry);
     if (num_carry == 0) share_out(loop, body, plan);
     std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
-    carry(loop, body, num_consts, num_carry, inputs, outputs);
+    carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
     const std::vector<Aval> results = p.jaxpr.out_avals();
     for (std::int64_t k = 0; k < copies; ++k) {
       const std::int64_t trip = first + k;
@@ -297,35 +364,46 @@ class RegionPlanner {
     return plan;
   }
 
-  // The carry's operands and results of the body. `first`: of its initial values among the operands;
+  // The carry's operands and results of the body, which is planned so. `first`: of its initial values among the operands;
   // `body_first`: of its components among the body's inputs.
-  void carry(Step& loop, const Jaxpr& body, std::size_t first, std::size_t num_carry,
-             std::vector<int>& inputs, std::vector<int>& outputs,
+  void carry(Step& loop, const Jaxpr& body, const Plan& plan, std::size_t first,
+             std::size_t num_carry, std::vector<int>& inputs, std::vector<int>& outputs,
              std::size_t body_first = static_cast<std::size_t>(-1)) {
     if (body_first == static_cast<std::size_t>(-1)) body_first = first;
+    const Replacements replacements(plan);
     for (std::size_t i = 0; i < num_carry; ++i) {
       const Aval& aval = body.aval(static_cast<Var>(body_first + i));
       const int init = in_[first + i], last = out_[i];
-      if (chain_of_[i] >= 0) {
+      const bool replaced =
+          chain_of_[i] < 0 && options_.in_place &&
+          replacements.is_replaced(static_cast<int>(body_first + i), static_cast<int>(i));
+      if (chain_of_[i] >= 0 || (replaced && (is_free(init, dies_[first + i]) || is_small(aval)))) {
         take_over(init, last, dies_[first + i]);
         inputs.push_back(last);
         outputs.push_back(last);
         continue;
       }
-      const int second = add({aval, {}});
+      const int second = replaced ? last : add({aval, {}});
       const int from = add_view(aval, {init, last, second}), to = add_view(aval, {last, second});
       loop.carries.push_back({from, to, init, last, second});
       inputs.push_back(from);
       outputs.push_back(to);
     }
   }
+  // A copy of these costs less than to look in each trip where they are.
+  static bool is_small(const Aval& aval) {
+    constexpr std::int64_t kSmall = 4096;
+    return aval.size() * size_of(aval.dtype) <= kSmall;
+  }
+  bool is_free(int v, bool dies) const {
+    const Value& value = plan_.values[static_cast<std::size_t>(v)];
+    return dies && value.location.kind == Location::Kind::none && value.slot < 0;
+  }
 
   // `last` begins as a copy of `init`, or as `init` itself where nobody else wants that.
   void take_over(int init, int last, bool dies) {
     if (init == last) return;
-    if (dies &&
-        plan_.values[static_cast<std::size_t>(init)].location.kind == Location::Kind::none &&
-        plan_.values[static_cast<std::size_t>(init)].slot < 0) {
+    if (is_free(init, dies)) {
       rename_values(steps_, [&](int v) { return v == init ? last : v; });
       drop_idle_copies(steps_);
       for (Scope& s : plan_.scopes) std::replace(s.value_of.begin(), s.value_of.end(), init, last);

@@ -200,6 +200,19 @@ bool is_worth_it(const Jaxpr& jaxpr, const std::vector<int>& producer, const Upd
   });
 }
 
+// Carries of which most is computed anew at a place that is known are computed as a whole: where nobody else wants the old
+// ones, they are written over as they are read.
+bool computes_most(const Jaxpr& jaxpr, const std::vector<int>& producer, const UpdateChain& chain) {
+  return std::all_of(chain.begin(), chain.end(), [&](const Update& u) {
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(u.eqn)];
+    if (eqn.primitive != &dynamic_update_slice_p || looks_for_window(jaxpr, eqn)) return false;
+    const int p =
+        eqn.inputs[1].is_var() ? producer[static_cast<std::size_t>(eqn.inputs[1].var())] : -1;
+    return p >= 0 && is_fusible(form_of(jaxpr, jaxpr.eqns()[static_cast<std::size_t>(p)])) &&
+           jaxpr.aval(eqn.inputs[1]).size() > jaxpr.aval(eqn.inputs[0]).size() / 4 * 3;
+  });
+}
+
 }  // namespace
 
 bool overwrites(const Eqn& eqn) {
@@ -218,7 +231,9 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
     const auto traced = trace(body, producer, body.outs()[i], handed_on);
     if (!traced || traced->root != static_cast<Var>(first + i)) continue;
     if (traced->chain.empty()) out.chain_of[i] = CarriedUpdates::kUnchanged;
-    else if (!returned_otherwise(body, traced->chain, i)) chains[i] = traced->chain;
+    else if (!returned_otherwise(body, traced->chain, i) &&
+             !computes_most(body, producer, traced->chain))
+      chains[i] = traced->chain;
   }
   while (refuse(body, chains, out.alone, options)) {}
   for (std::size_t i = 0; i < num_carry; ++i) {
