@@ -243,6 +243,43 @@ TEST(CompiledScan, ReplacesCarriesWhereTheyLie) {
   });
 }
 
+// Waves: each of two or three large arrays is computed once, in the place of the oldest.
+TEST(CompiledScan, TurnsCarriesThatChangePlaces) {
+  const auto around = [](const Array& x) {
+    const std::int64_t n = x.shape()[0];
+    return lax::concatenate(Arrays{lax::slice(x, {1}, {n}), lax::slice(x, {0}, {1})}, 0);
+  };
+  for (const std::int64_t n : {9, 40'000}) {
+    for (const std::int64_t length : {0, 1, 2, 3, 4, 7}) {
+      const Program f = [&](std::span<const Array> x) {
+        Arrays two = scan({length, 0, 2},
+                          [&](std::span<const Array> v) {
+                            return Arrays{v[1], lax::sub(around(v[1]), v[0]),
+                                          lax::reduce_sum(v[0], {0}), v[2]};
+                          },
+                          {lax::neg(x[0]), lax::sin(x[0]), x[1]});
+        const Arrays three =
+            scan({length, 0, 3},
+                 [&](std::span<const Array> v) {
+                   return Arrays{v[1], v[2], lax::sub(lax::mul(around(v[1]), v[2]), v[0])};
+                 },
+                 {x[0], lax::cos(x[0]), lax::neg(x[0])});
+        two.insert(two.end(), three.begin(), three.end());
+        return two;
+      };
+      const auto executable =
+          check(f, {uniform({n}, DType::f64, -1, 1), uniform({length, 2}, DType::f64)}, -1, 1e4);
+      if (n < 1000 || length != 4) continue;
+      const std::string plan = executable->text("plan");
+      const std::size_t first = plan.find("trips 2");
+      ASSERT_NE(first, std::string::npos) << plan;
+      EXPECT_EQ(plan.substr(first, plan.find("trips", first + 9) - first).find("copy reads 4"),
+                std::string::npos)
+          << plan;
+    }
+  }
+}
+
 // Of which more than three quarters are new: one pass over each, and nothing is written down beside it.
 TEST(CompiledScan, ComputesMostOfACarryWhereItLies) {
   const std::int64_t n = 200;

@@ -377,7 +377,9 @@ class RegionPlanner {
       const bool replaced =
           chain_of_[i] < 0 && options_.in_place &&
           replacements.is_replaced(static_cast<int>(body_first + i), static_cast<int>(i));
-      if (chain_of_[i] >= 0 || (replaced && (is_free(init, dies_[first + i]) || is_small(aval)))) {
+      const bool stays = chain_of_[i] >= 0 ||
+                         (replaced && (is_free(init, dies_[first + i]) || is_better_copied(init)));
+      if (stays) {
         take_over(init, last, dies_[first + i]);
         inputs.push_back(last);
         outputs.push_back(last);
@@ -390,10 +392,12 @@ class RegionPlanner {
       outputs.push_back(to);
     }
   }
-  // A copy of these costs less than to look in each trip where they are.
-  static bool is_small(const Aval& aval) {
+  // Whether a copy costs less than to look in each trip where it is. An argument is read by the first trip: donated, it is
+  // still there should that throw.
+  bool is_better_copied(int v) const {
     constexpr std::int64_t kSmall = 4096;
-    return aval.size() * size_of(aval.dtype) <= kSmall;
+    const Value& value = plan_.values[static_cast<std::size_t>(v)];
+    return value.location.kind != Location::Kind::argument && value.bytes() <= kSmall;
   }
   bool is_free(int v, bool dies) const {
     const Value& value = plan_.values[static_cast<std::size_t>(v)];

@@ -1,4 +1,4 @@
-// Loops that take several trips in a turn: scan's parameter `unroll`.
+// Loops that take several trips in a turn: scan's parameter `unroll`, and what spares copies.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// How many trips a turn takes: as many as `unroll` asks for, but no more than there are, nor more equations than pay for
-/// being compiled.
+/// How many trips a turn takes: as many as `unroll` asks for, or after which no large carry is what another one was, but no
+/// more than there are, nor more equations than pay for being compiled.
 std::int64_t trips_of_turn(const ScanParams& p);
 
 /// length = copies * count + rest
