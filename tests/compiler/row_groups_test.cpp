@@ -273,8 +273,6 @@ TEST(RowGroups, ReadRowsAndTheWholeOfOneArray) {
       {numbers({720, 16})});
 }
 
-// Each of two groups would wait for what the other gives, through sums down the columns: one of them stays
-// apart.
 // What blocks make of pictures is reshaped when they are put together, and again: no copy is made for that.
 TEST(RowGroups, AreResultsOfAnotherShape) {
   const std::string plan = same_either_way(
@@ -289,6 +287,8 @@ TEST(RowGroups, AreResultsOfAnotherShape) {
   EXPECT_THAT(plan, Not(HasSubstr("copy")));
 }
 
+// Each of two groups would wait for what the other gives, through sums down the columns: one of them stays
+// apart.
 TEST(RowGroups, DoNotWaitForOneAnother) {
   const std::string plan = same_either_way(
       [](std::span<const Array> x) {

@@ -513,6 +513,33 @@ TEST(UpdatesInPlace, OfLanesThatStopOnTheirOwn) {
 }
 
 // One number for all places, which is read once; and what is one number only at first.
+// Of two reshapes, one of the other, the second is another name for what is updated, though the first has no memory.
+TEST(UpdatesInPlace, WaitForWhoReadsAnotherName) {
+  const Jaxpr program = parse_jaxpr(R"({ lambda x:f32[1000,64], u:f32[2,64], i:i32[] . let
+      a:f32[1000,64] = sin x
+      z0:f32[1000,64] q:f32[3,500] = scan [ length=3 num_carry=1 num_consts=2 reverse=False unroll=1 ] u i a
+        { lambda u:f32[2,64], i:i32[], x:f32[1000,64] . let
+        r:f32[64000] = reshape [ new_sizes=(64000,) ] x
+        s:f32[500,128] = reshape [ new_sizes=(500,128) ] r
+        z:f32[1000,64] = dynamic_update_slice x u i 0:i32
+        w:f32[64] = reduce_max [ axes=(0,) ] z
+        v:f32[2,64] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(2,64) ] w
+        t:f32[128] = reshape [ new_sizes=(128,) ] v
+        y:f32[500] = dot_general [ dimension_numbers={lhs_contracting=(1,), rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] s t
+        in ( z, y ) }
+      in ( z0, q ) })");
+  const Arrays in = {uniform({1000, 64}, DType::f32), uniform({2, 64}, DType::f32, 5, 6, 2),
+                     Array(std::int32_t{17})};
+  const Arrays want = eval_jaxpr(program, in);
+  for (const char* left_out : {"", "simplify"}) {
+    runtime::CompileOptions options;
+    if (*left_out != '\0') options.disabled = {left_out};
+    const Arrays got = execute(compile(program, options), in);
+    for (std::size_t o = 0; o < got.size(); ++o)
+      EXPECT_TRUE(allclose(got[o], want[o], {.rtol = 1e-4})) << left_out;
+  }
+}
+
 TEST(UpdatesWithOneNumber, ReadItOnce) {
   const Array i = lax::convert_element_type(uniform({50'000}, DType::f32, -8, 8), DType::i32);
   // The bytes from index to index and from number to number, and places 0 to 15 of four bytes.

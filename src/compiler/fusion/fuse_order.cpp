@@ -13,6 +13,16 @@ void Fuser::chain_effects(int first, int second) {
   if (k != l) add_feed(k, l);
 }
 
+// Whether a result, or a reshape of it, is another name for the operand's memory, which may be read at any time.
+bool Fuser::names_memory(int e) const {
+  if (form(e) == Form::barrier) return true;
+  if (form(e) != Form::reshape) return false;
+  return in_memory_[static_cast<std::size_t>(e)] ||
+         std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+           return form(u.consumer) == Form::reshape && names_memory(u.consumer);
+         });
+}
+
 bool Fuser::read_before(const UpdateChain& chain) {
   for (const Update& update : chain) {
     const Atom& old = eqn(update.eqn).inputs[static_cast<std::size_t>(update.operand)];
@@ -27,9 +37,7 @@ bool Fuser::read_before(const UpdateChain& chain) {
         if (reads > 1) return false;
         continue;
       }
-      // Another name for the same memory may be read at any time.
-      const Form f = form(static_cast<int>(e));
-      if (f == Form::barrier || (f == Form::reshape && in_memory_[e])) return false;
+      if (names_memory(static_cast<int>(e))) return false;
       for (const int reader : where_[e]) {
         if (reader == k || reach_.reaches(k, reader)) return false;
         add_feed(reader, k);
@@ -63,12 +71,11 @@ MemoryGraph Fuser::memory_graph() const {
         if (const int p = place_of(a); p >= 0) reads[static_cast<std::size_t>(k)].insert(p);
       }
     }
-    if (!in_memory_[e]) continue;
     if (form(static_cast<int>(e)) == Form::reshape) {
       place[e] = place_of(eqn(e).inputs[0]);
       continue;
     }
-    if (where_[e].empty()) continue;
+    if (!in_memory_[e] || where_[e].empty()) continue;
     place[e] = static_cast<int>(graph.bytes.size());
     std::int64_t bytes = 0;
     for (const Var v : eqn(e).outputs) bytes += weight_of(jaxpr_.aval(v));
@@ -102,10 +109,7 @@ std::set<int> Fuser::others_first(int k, const std::vector<int>& readers) const 
   std::set<int> others;
   bool takes_part = false;
   for (const int e : readers) {
-    // Another name for the same memory may be read at any time.
-    const Form f = form(e);
-    if (f == Form::barrier || (f == Form::reshape && in_memory_[static_cast<std::size_t>(e)]))
-      return {};
+    if (names_memory(e)) return {};
     for (const int reader : where_[static_cast<std::size_t>(e)]) {
       takes_part = takes_part || reader == k;
       if (reader == k) continue;

@@ -215,6 +215,7 @@ class Fuser {
   // joins a kernel that must wait for an effect which needs it.
   void chain_effects(int first, int second);
   // Everything else that reads what the chain writes over is done before. False where it cannot be.
+  bool names_memory(int e) const;
   bool read_before(const UpdateChain& chain);
   // What clusters leave in memory, and which of them read it.
   MemoryGraph memory_graph() const;
