@@ -10,6 +10,22 @@
 namespace telamon::testing {
 namespace {
 
+/// Whole numbers, among which are the least ones of 16 bits.
+Array with_least(const Shape& shape, DType dtype) {
+  const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
+  const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
+  return lax::convert_element_type(some, dtype);
+}
+/// Rows times columns, with sums of this type.
+Program product_summed_in(DType sum) {
+  return [sum](std::span<const Array> x) {
+    DotDimensionNumbers dn;
+    dn.lhs_contracting = {1};
+    dn.rhs_contracting = {0};
+    return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
+  };
+}
+
 // The contraction of the last axis of a with axis `k` of b, in double.
 void check_product(std::int64_t m, std::int64_t k, std::int64_t n, DType dtype, bool transpose_a,
                    bool transpose_b, CompileOptions options = {}) {
@@ -84,19 +100,9 @@ TEST(CompiledDot, ProductsOfShortIntegersAreAddedInPairs) {
   for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16}) {
     for (const DType sum : {DType::i32, DType::u32}) {
       for (const std::int64_t k : {1, 2, 35, 64}) {
-        const auto numbers = [dtype](const Shape& shape) {
-          const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
-          const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
-          return lax::convert_element_type(some, dtype);
-        };
-        DotDimensionNumbers dn;
-        dn.lhs_contracting = {1};
-        dn.rhs_contracting = {0};
-        const Program f = [&](std::span<const Array> x) {
-          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
-        };
+        const Program f = product_summed_in(sum);
         for (const std::int64_t n : {3, 16, 53}) {
-          const Compiled e = check(f, {numbers({13, k}), numbers({k, n})});
+          const Compiled e = check(f, {with_least({13, k}, dtype), with_least({k, n}, dtype)});
 #if defined(__x86_64__)
           const std::string& ir = e->text("ir");
           const bool pairs = ir.find(".pmadd") != std::string::npos,
@@ -121,12 +127,7 @@ TEST(CompiledDot, ProductsOfBytesAreAddedInFours) {
                                    where(lax::bitwise_and(all, 8) == 0, -128, 127));
           return lax::convert_element_type(some, dtype);
         };
-        DotDimensionNumbers dn;
-        dn.lhs_contracting = {1};
-        dn.rhs_contracting = {0};
-        const Program f = [&](std::span<const Array> x) {
-          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
-        };
+        const Program f = product_summed_in(sum);
         for (const std::int64_t n : {3, 8, 16, 53, 128}) {
           for (const std::int64_t m : {3, 13}) {
             const Compiled e = check(f, {numbers({m, k}), numbers({k, n})});
@@ -145,11 +146,6 @@ TEST(CompiledDot, ProductsOfBytesAreAddedInFours) {
 
 // The same along the contraction, where the right operand is transposed for it, and the rest one by one.
 TEST(CompiledDot, FewColumnsOfIntegersAreSumsOverLanes) {
-  const auto numbers = [](const Shape& shape, DType dtype) {
-    const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
-    const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
-    return lax::convert_element_type(some, dtype);
-  };
   const std::vector<std::pair<DType, DType>> types{
       {DType::i8, DType::i32},  {DType::u8, DType::u32},  {DType::i16, DType::i32},
       {DType::u16, DType::u32}, {DType::i32, DType::i32}, {DType::i64, DType::i64},
@@ -158,13 +154,8 @@ TEST(CompiledDot, FewColumnsOfIntegersAreSumsOverLanes) {
     for (const std::int64_t k :
          {127, 128, 191, 257, 1024}) {  // rows of 1,024 lie in the same places
       for (const std::int64_t n : {2, 3, 8, 12, 16, 17}) {
-        DotDimensionNumbers dn;
-        dn.lhs_contracting = {1};
-        dn.rhs_contracting = {0};
-        const Program f = [&](std::span<const Array> x) {
-          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
-        };
-        const Compiled e = check(f, {numbers({13, k}, dtype), numbers({k, n}, dtype)});
+        const Program f = product_summed_in(sum);
+        const Compiled e = check(f, {with_least({13, k}, dtype), with_least({k, n}, dtype)});
         const bool transposed = e->text("jaxpr").find("transpose") != std::string::npos;
         if (n == 2 && runtime::target_vector_bytes() > 16) EXPECT_EQ(transposed, k >= 128) << k;
 #if defined(__x86_64__)
@@ -215,21 +206,11 @@ TEST(CompiledDot, SumsOfSixteenBitsWrapAround) {
       {DType::u8, DType::u16}, {DType::i16, DType::i16}, {DType::u16, DType::u16},
       {DType::i16, DType::u8}, {DType::i16, DType::i32}};
   for (const auto& [dtype, sum] : types) {
-    const auto numbers = [dtype](const Shape& shape) {
-      const Array all = lax::iota(DType::i64, shape, 0) * 77 + lax::iota(DType::i64, shape, 1);
-      const Array some = where(lax::bitwise_and(all, 4) == 0, all * 31, -32768);
-      return lax::convert_element_type(some, dtype);
-    };
     for (const std::int64_t n : {16, 24, 64, 160}) {
       for (const std::int64_t k : {1, 2, 35}) {
-        DotDimensionNumbers dn;
-        dn.lhs_contracting = {1};
-        dn.rhs_contracting = {0};
-        const Program f = [&](std::span<const Array> x) {
-          return Arrays{lax::dot_general(x[0], x[1], dn, sum)};
-        };
+        const Program f = product_summed_in(sum);
         for (const std::int64_t m : {1, 2, 13}) {
-          const Compiled e = check(f, {numbers({m, k}), numbers({k, n})});
+          const Compiled e = check(f, {with_least({m, k}, dtype), with_least({k, n}, dtype)});
 #if defined(__x86_64__)
           if (k > 1 && dtype != DType::u16 && runtime::target_isa() == runtime::Isa::avx2) {
             const bool pairs = e->text("ir").find(".pmadd") != std::string::npos;
