@@ -8,6 +8,7 @@
 #include "compiler/executable/executable.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
+#include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/kernels/gemm.hpp"
 #include "runtime/kernels/sort.hpp"
@@ -143,8 +144,13 @@ std::int64_t scratch_of(const Jaxpr& jaxpr) {
   for (const Eqn& eqn : jaxpr.eqns()) {
     for (const Jaxpr& body : eqn.params.jaxprs()) most = std::max(most, scratch_of(body));
     if (eqn.primitive == &dot_general_p) {
-      if (const auto product = large_product(jaxpr, eqn)) {
-        const DType dtype = jaxpr.aval(eqn.outputs[0]).dtype;
+      const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
+      const DType dtype = lhs.dtype;
+      // Those of small floats that are left are calls.
+      const auto product = detail::is_small_float(dtype)
+                               ? matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>())
+                               : large_product(jaxpr, eqn);
+      if (product) {
         most = std::max(most, kernels::matmul_scratch(
                                   dtype, {product->batch, product->m, product->n, product->k},
                                   runtime::num_threads()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/element.hpp"
 #include "core/result_place.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
@@ -85,10 +86,13 @@ Arrays evaluate(const DotGeneralParams& p, std::span<const Array> x) {
   const DotDimensionNumbers& d = p.dimension_numbers;
   const Shape lhs_free = free_axes(d.lhs_batch, d.lhs_contracting, x[0].ndim());
   const Shape rhs_free = free_axes(d.rhs_batch, d.rhs_contracting, x[1].ndim());
-  const Matrices lhs = as_matrices(lax::convert_element_type(x[0], aval.dtype), d.lhs_batch,
-                                   lhs_free, d.lhs_contracting);
-  const Matrices rhs = as_matrices(lax::convert_element_type(x[1], aval.dtype), d.rhs_batch,
-                                   d.rhs_contracting, rhs_free);
+  // Products of small floats are of f32 anyway.
+  const bool sums_small = is_small_float(x[0].dtype()) && aval.dtype == DType::f32;
+  const auto operand = [&](const Array& a) {
+    return sums_small ? a : lax::convert_element_type(a, aval.dtype);
+  };
+  const Matrices lhs = as_matrices(operand(x[0]), d.lhs_batch, lhs_free, d.lhs_contracting);
+  const Matrices rhs = as_matrices(operand(x[1]), d.rhs_batch, d.rhs_contracting, rhs_free);
   Array out = make_result(aval);
   const Shape shape{lhs.view.shape[0], lhs.view.shape[1], rhs.view.shape[2]};
   kernels::run_matmul(lhs.view, rhs.view,

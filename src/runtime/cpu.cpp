@@ -51,6 +51,15 @@ Isa host_isa() {
   return isa;
 }
 
+bool multiplies_bf16_pairs([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  static const bool supported = __builtin_cpu_supports("avx512bf16") != 0;
+  return isa == Isa::avx512 && supported;
+#else
+  return false;
+#endif
+}
+
 namespace {
 
 std::optional<Isa> looked_at;

@@ -27,6 +27,10 @@ TELAMON_API Isa host_isa();
 constexpr std::size_t vector_bytes(Isa isa) { return std::size_t{16} << static_cast<int>(isa); }
 inline std::size_t vector_bytes() { return vector_bytes(host_isa()); }
 
+/// Whether pairs of bf16 are multiplied and added to a sum at once, with AVX-512 (vdpbf16ps). The operation takes denormal
+/// numbers for zeros, and makes zeros of those that come out.
+TELAMON_API bool multiplies_bf16_pairs(Isa isa);
+
 /// How many vector registers there are: twice as many with AVX-512 as before it, and on AArch64.
 constexpr int vector_registers(Isa isa) {
 #ifdef __aarch64__

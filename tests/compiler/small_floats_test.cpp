@@ -304,6 +304,34 @@ TEST(SmallFloats, OfMatricesTimesVectorsStayAsMemoryHoldsThem) {
   }
 }
 
+// A processor that multiplies pairs of bf16 takes them from memory, two to a word.
+TEST(SmallFloats, OfLargeProductsAreTakenInPairsWhereTheyLie) {
+  const Program f = [](std::span<const Array> a) {
+    const auto loss = [&](const Array& w) {
+      return sum(lax::max(matmul(a[0], w) + a[2], 0) * a[3]);
+    };
+    const Shape contracting{1}, rows{0};
+    return Arrays{
+        matmul(a[0], a[1].T()), lax::dot_general(a[0], a[0], {rows, rows, {}, {}}, DType::f32),
+        vmap([&](const Array& x) { return matmul(x, x.T()); })(a[4]), grad(loss)(a[1].T())};
+  };
+  const DType bf16 = DType::bf16;
+  const Arrays inputs{uniform({90, 70}, bf16), uniform({80, 70}, bf16, -1, 1, 2),
+                      uniform({80}, bf16, -1, 1, 3), uniform({90, 80}, bf16, -1, 1, 4),
+                      uniform({3, 64, 50}, bf16, -1, 1, 5)};
+  const Compiled e = check(f, inputs, -1, 1 << 17);
+  const auto is_widened = [&](const char* type) {
+    return e->text("jaxpr").find(type) != std::string::npos;
+  };
+  if (!runtime::multiplies_bf16_pairs(runtime::target_isa())) {
+    EXPECT_TRUE(is_widened("f32[90,70]")) << e->text("jaxpr");
+    return;
+  }
+  for (const char* const type : {"f32[90,70]", "f32[80,70]", "f32[70,80]", "f32[3,64,50]"})
+    EXPECT_FALSE(is_widened(type)) << type << "\n" << e->text("jaxpr");
+  EXPECT_GT(e->memory_analysis({}).scratch, 4 * 90 * (70 + 80));
+}
+
 // One operation of the user's, of which the library does not know what it does within: here it rounds twice.
 TEST(SmallFloats, LeaveOperationsOfUsersToThemselves) {
   static const Primitive<NoParams> own_p{"small_floats_own"};

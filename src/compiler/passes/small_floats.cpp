@@ -4,7 +4,8 @@
 //   let c:f16 = mul a b, d:f16 = add c a
 //   ->  let a32 = convert[f32] a, ..., c = convert[f16] (mul a32 b32), d = convert[f16] (add (convert[f32] c) a32)
 //
-// A large product with a vector stays one of 16-bit floats, for to read the matrix takes longer than to multiply.
+// A large product with a vector stays one of 16-bit floats, for to read the matrix takes longer than to multiply, and so does
+// one of bf16 whose terms the processor takes in pairs.
 //
 // Where the result is one of the operands' values, nothing is rounded and nothing converted back, nor where it moves them to
 // another that computes. Other moves are of 16 bits.
@@ -19,6 +20,7 @@
 #include "compiler/plan/dot.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/kernels/gemm.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/special.hpp"
@@ -115,7 +117,7 @@ class Widener {
         one_of(e, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
                    &convert_element_type_p}))
       return false;
-    if (e.primitive == &dot_general_p) return !is_large_with_vector(e);
+    if (e.primitive == &dot_general_p) return !is_large_with_vector(e) && !is_large_of_pairs(e);
     const Lowering* lowering = e.primitive->rules().lowering();
     return lowering != nullptr && (std::holds_alternative<Lowering::Element>(lowering->form) ||
                                    std::holds_alternative<Lowering::Reduction>(lowering->form));
@@ -133,6 +135,16 @@ class Widener {
     if (!p || (p->m > 1 && p->n > 1) || p->work_of_one() < kLeastLargeProduct) return false;
     const Atom& matrix = e.inputs[p->n == 1 ? 0 : 1];
     return matrix.is_var() && readers_[static_cast<std::size_t>(matrix.var())] == 1;
+  }
+
+  bool is_large_of_pairs(const Eqn& e) const {
+    const Aval &lhs = jaxpr_.aval(e.inputs[0]), &rhs = jaxpr_.aval(e.inputs[1]);
+    const DType out = jaxpr_.aval(e.outputs[0]).dtype;
+    if (lhs.dtype != DType::bf16 || rhs.dtype != DType::bf16 ||
+        (out != DType::bf16 && out != DType::f32))
+      return false;
+    const auto p = matrix_product(lhs, rhs, e.params.as<DotGeneralParams>());
+    return p && kernels::multiplies_by_pairs(runtime::target_isa(), {p->batch, p->m, p->n, p->k});
   }
 
   std::optional<Atom>& small(Var v) { return small_[static_cast<std::size_t>(v)]; }

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/element.hpp"
 #include "core/integers.hpp"
+#include "runtime/kernels/bf16_words.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/temporary.hpp"
@@ -68,8 +70,11 @@ void check_shapes(const View& lhs, const View& rhs, const View& out) {
                     lhs.shape[2] == rhs.shape[1],
                 "matrix product of " + lhs.shape.to_string() + " and " + rhs.shape.to_string() +
                     " into " + out.shape.to_string());
-  TELAMON_CHECK(lhs.dtype == out.dtype && rhs.dtype == out.dtype && is_contiguous(out),
-                "a matrix product has one dtype and a dense result");
+  const bool fits =
+      lhs.dtype == out.dtype || (detail::is_small_float(lhs.dtype) && out.dtype == DType::f32);
+  TELAMON_CHECK(
+      fits && lhs.dtype == rhs.dtype && is_contiguous(out),
+      "a matrix product has one dtype, or a result of f32 of smaller floats, which is dense");
 }
 
 /// The rectangle of rows [i, i + m) and columns [j, j + n) of product `batch`.
@@ -160,10 +165,8 @@ void run_dots(const Product& p) {
   });
 }
 
-void run_floats(const Product& p) {
-  constexpr decltype(&telamon_generic_float_gemm_loop) kLoops[runtime::kNumIsas] =
-      TELAMON_BY_ISA(float_gemm_loop);
-  const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.b.dtype);
+/// By register tiles.
+void run_tiles(const Product& p, GemmLoop loop) {
   const GemmBlocks& blocks =
       p.blocks != nullptr ? *p.blocks : host_blocks(p.dtype, p.m > kOneBlock && p.a.column == 1);
   const Shape workspace{gemm_workspace(blocks, std::min(p.m, blocks.height), p.n, p.k, p.size)};
@@ -171,6 +174,11 @@ void run_floats(const Product& p) {
     const Temporary memory(workspace, DType::u8);
     call_loop(loop, p, r, memory.data(), blocks);
   });
+}
+void run_floats(const Product& p) {
+  constexpr decltype(&telamon_generic_float_gemm_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(float_gemm_loop);
+  run_tiles(p, kLoops[static_cast<int>(runtime::host_isa())](p.b.dtype));
 }
 
 /// What is worth a part of its own: as many results as `height` x `width`, and of each so many terms, that take so
@@ -200,17 +208,18 @@ std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
   return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most) / 2 * 2, 1);
 }
 
-/// Calls run(part) for the parts of a product, and adds what they give in their order.
+/// Calls run(part) for so many parts of a product, of whole units of terms, and adds what they give in their order.
 template <class Run>
-void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
-  const std::int64_t parts = parts_of(grain, size_of_product(p)), results = p.m * p.n;
+void run_in_parts(std::int64_t parts, std::int64_t unit, const Product& p, const Run& run) {
   if (parts == 1) return run(p);
+  const std::int64_t results = p.m * p.n, units = detail::ceil_div(p.k, unit);
   const Temporary sums(Shape{p.batch, parts, results}, p.dtype);
   runtime::parallel_for(p.batch * parts, [&](std::int64_t chunk) {
-    const std::int64_t batch = chunk / parts, first = chunk % parts * p.k / parts;
+    const std::int64_t batch = chunk / parts, number = chunk % parts;
+    const std::int64_t first = number * units / parts * unit;
     Product part = p;
     part.batch = 1;
-    part.k = (chunk % parts + 1) * p.k / parts - first;
+    part.k = std::min((number + 1) * units / parts * unit, p.k) - first;
     part.a.data = p.a.at(batch, 0, first);
     part.b.data = p.b.at(batch, first, 0);
     part.c = sums.data() + chunk * results * p.size;
@@ -228,6 +237,10 @@ void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
   total.a = {ones, 0, 0, 0, p.dtype};
   total.b = {sums.data(), parts * results, results, 1, p.dtype};
   run_floats(total);
+}
+template <class Run>
+void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
+  run_in_parts(parts_of(grain, size_of_product(p)), 1, p, run);
 }
 
 /// The operands exchanged: the product's transpose.
@@ -446,26 +459,72 @@ bool multiply_by_vector(const GemmBlocks* blocks, const View& lhs, const View& r
   return true;
 }
 
-/// In f32, rounded at last.
+/// Matrices of 16-bit floats in f32, by columns if they lie so.
+class Widened {
+ public:
+  explicit Widened(const View& small)
+      : by_columns_(small.shape[1] > 1 && small.strides[1] == 2),
+        memory_(by_columns_ ? transposed(small).shape : small.shape, DType::f32) {
+    run_convert(by_columns_ ? transposed(small) : small, memory_.view());
+  }
+  View view() const { return by_columns_ ? transposed(memory_.view()) : memory_.view(); }
+
+ private:
+  bool by_columns_;
+  Temporary memory_;
+};
+
+/// Products of bf16 in tiles, by pairs of terms where denormal numbers do not matter: each sum has the same parts and adds
+/// the same terms in the same order either way. The result is in f32.
+void multiply_in_tiles(const GemmBlocks* blocks, const View& lhs, const View& rhs,
+                       const View& out) {
+  constexpr decltype(&telamon_generic_bf16_gemm_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(bf16_gemm_loop);
+  const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())]();
+  const auto product = [&](const View& a, const View& b) {
+    return Product{DType::f32, 4,           out.shape[0], out.shape[1], out.shape[2],
+                   a.shape[2], matrices(a), matrices(b),  out.data,     blocks};
+  };
+  const std::int64_t parts =
+      parts_of(kTiles, {out.shape[0], out.shape[1], out.shape[2], lhs.shape[2]});
+  const auto a = bf16_words(lhs, 2), b = bf16_words(rhs, 1);
+  if (a && b && has_normal_sums(a->least, b->least)) {
+    return run_in_parts(parts, 1, product(a->view, b->view),
+                        [loop](const Product& p) { run_tiles(p, loop); });
+  }
+  const Widened wide_a(lhs), wide_b(rhs);
+  run_in_parts(parts, 2, product(wide_a.view(), wide_b.view()), run_floats);
+}
+
+/// In f32.
 void multiply_small_floats(const GemmBlocks* blocks, const View& lhs, const View& rhs,
                            const View& out) {
-  const Temporary c(out.shape, DType::f32);
-  if (!multiply_by_vector(blocks, lhs, rhs, c.view())) {
-    const Temporary a(lhs.shape, DType::f32), b(rhs.shape, DType::f32);
-    run_convert(lhs, a.view());
-    run_convert(rhs, b.view());
-    multiply(blocks, a.view(), b.view(), c.view());
-  }
-  run_convert(c.view(), out);
+  if (multiply_by_vector(blocks, lhs, rhs, out)) return;
+  const ProductSize size{out.shape[0], out.shape[1], out.shape[2], lhs.shape[2]};
+  if (lhs.dtype == DType::bf16 && multiplies_by_pairs(runtime::host_isa(), size))
+    return multiply_in_tiles(blocks, lhs, rhs, out);
+  multiply(blocks, Widened(lhs).view(), Widened(rhs).view(), out);
 }
 
 void multiply_views(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
   check_shapes(lhs, rhs, out);
   if (out.shape.num_elements() == 0) return;
-  if (out.dtype != DType::f16 && out.dtype != DType::bf16) return multiply(blocks, lhs, rhs, out);
-  multiply_small_floats(blocks, lhs, rhs, out);
+  if (!detail::is_small_float(lhs.dtype)) return multiply(blocks, lhs, rhs, out);
+  if (out.dtype == DType::f32) return multiply_small_floats(blocks, lhs, rhs, out);
+  const Temporary c(out.shape, DType::f32);
+  multiply_small_floats(blocks, lhs, rhs, c.view());
+  run_convert(c.view(), out);
 }
 }  // namespace
+
+bool multiplies_by_pairs(runtime::Isa isa, const ProductSize& p) {
+  // What takes terms together and looks at them, once for each operand, is worth as much as 24 multiplications of each: as
+  // measured on Zen 4.
+  constexpr double kOfTerm = 24;
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n);
+  return runtime::multiplies_bf16_pairs(isa) && p.m > kFewRows && p.k > 1 &&
+         m * n > kOfTerm * (m + n);
+}
 
 void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
   multiply_views(&blocks, lhs, rhs, out);
@@ -475,6 +534,10 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
 }
 
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
+  if (detail::is_small_float(dtype)) {  // all in f32 beside it
+    return p.batch * (p.m * p.k + p.k * p.n + p.m * p.n) * 4 +
+           matmul_scratch(DType::f32, p, threads);
+  }
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const ProductSize turned{p.batch, p.n, p.m, p.k};
   const std::int64_t parts =

@@ -13,7 +13,7 @@ namespace kernels {
 
 /// out[b, m, n] = sum over k of lhs[b, m, k] rhs[b, k, n]. All of one dtype and rank 3, with any
 /// strides (so transposes cost no copy); integers wrap, bool is or of ands; f16 and bf16 accumulate in
-/// f32. `out` is contiguous.
+/// f32, and the result of these may be of f32. `out` is contiguous.
 /// Results do not depend on the number of threads: few results of many terms are summed in parts, which are a matter
 /// of the shapes.
 TELAMON_API void run_matmul(const View& lhs, const View& rhs, const View& out);
@@ -46,11 +46,14 @@ inline constexpr std::int64_t kLeastOfRows = 64;
 struct ProductSize {
   std::int64_t batch, m, n, k;
 };
+/// Whether products of bf16 are taken by pairs of terms, as they lie in memory, by a processor of this set: where it can,
+/// for what is not small.
+TELAMON_API bool multiplies_by_pairs(runtime::Isa isa, const ProductSize& size);
 /// The fewest rows of a block of the left operand, which lies by rows, that are summed as they are in the whole product of
 /// f32 or f64: in tiles or as inner products.
 TELAMON_API std::int64_t least_rows_of_block(DType dtype, const ProductSize& size,
                                              bool b_by_columns);
-/// The bytes that such products of f32 or f64 take for themselves, at most, with so many threads.
+/// The bytes that products of floats take for themselves, at most, with so many threads.
 TELAMON_API std::int64_t matmul_scratch(DType dtype, const ProductSize& size, int threads);
 
 }  // namespace kernels

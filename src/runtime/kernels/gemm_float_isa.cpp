@@ -53,7 +53,20 @@ struct Block {
   std::int64_t next_row;
 };
 
-template <class V, int Rows, int Vectors, bool Packed, class T>
+/// What is added to a sum for one k: the product of two numbers.
+struct OfNumbers {
+  template <class V> static TELAMON_INLINE V add(V a, V b, V sum) { return simd::fma(a, b, sum); }
+};
+#if defined(__AVX512BF16__)
+/// The products of two pairs of bf16, each in a word, rounded one by one: that of the upper halves comes first.
+struct OfPairs {
+  static TELAMON_INLINE F32 add(F32 a, F32 b, F32 sum) {
+    return (F32)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+  }
+};
+#endif
+
+template <class Term, class V, int Rows, int Vectors, bool Packed, class T>
 void register_tile(const Block<T>& t, std::int64_t row) {
   constexpr int kLanes = simd::Lanes<V>::kCount;
   const std::int64_t a_row = Packed ? 1 : t.a_row, a_next = Packed ? Rows : t.a_next,
@@ -86,7 +99,7 @@ void register_tile(const Block<T>& t, std::int64_t row) {
       const V from_a = simd::splat<V>(a[i.value * a_row]);
       repeat<Vectors>([&](auto j) __attribute__((always_inline)) {
         V& sum = sums[i.value * Vectors + j.value];
-        sum = simd::fma(from_a, from_b[j.value], sum);
+        sum = Term::add(from_a, from_b[j.value], sum);
       });
     });
   }
@@ -108,7 +121,7 @@ TELAMON_INLINE void fetch_rows(const T* from, std::int64_t row, std::int64_t cou
   }
 }
 
-template <class V, int Vectors, bool Packed, class T>
+template <class Term, class V, int Vectors, bool Packed, class T>
 void column_strip(const Block<T>& t, std::int64_t rows) {
   constexpr int kMost = kRows<Vectors, Packed>;
   constexpr std::int64_t kFar = 2048 / sizeof(T);
@@ -133,23 +146,23 @@ void column_strip(const Block<T>& t, std::int64_t rows) {
     fetch_rows<Vectors, V>(next, t.next_row, now);
     next += now * t.next_row;
     left -= now;
-    register_tile<V, kMost, Vectors, Packed>(t, i);
+    register_tile<Term, V, kMost, Vectors, Packed>(t, i);
   }
   if constexpr (kMost > 6) {
-    for (; i + 6 <= rows; i += 6) register_tile<V, 6, Vectors, Packed>(t, i);
+    for (; i + 6 <= rows; i += 6) register_tile<Term, V, 6, Vectors, Packed>(t, i);
   }
-  for (; i + 4 <= rows; i += 4) register_tile<V, 4, Vectors, Packed>(t, i);
-  for (; i + 2 <= rows; i += 2) register_tile<V, 2, Vectors, Packed>(t, i);
-  if (i < rows) register_tile<V, 1, Vectors, Packed>(t, i);
+  for (; i + 4 <= rows; i += 4) register_tile<Term, V, 4, Vectors, Packed>(t, i);
+  for (; i + 2 <= rows; i += 2) register_tile<Term, V, 2, Vectors, Packed>(t, i);
+  if (i < rows) register_tile<Term, V, 1, Vectors, Packed>(t, i);
 }
 
-template <class V, bool Packed, class T>
+template <class Term, class V, bool Packed, class T>
 void strip_of(int vectors, const Block<T>& t, std::int64_t rows) {
-  if (vectors == 1) column_strip<V, 1, Packed>(t, rows);
-  else if (vectors == 2) column_strip<V, 2, Packed>(t, rows);
+  if (vectors == 1) column_strip<Term, V, 1, Packed>(t, rows);
+  else if (vectors == 2) column_strip<Term, V, 2, Packed>(t, rows);
 #if defined(TELAMON_ISA_AVX512)
-  else if (vectors == 3) column_strip<V, 3, Packed>(t, rows);
-  else column_strip<V, 4, Packed>(t, rows);
+  else if (vectors == 3) column_strip<Term, V, 3, Packed>(t, rows);
+  else column_strip<Term, V, 4, Packed>(t, rows);
 #endif
 }
 
@@ -380,7 +393,7 @@ std::int64_t even_part(std::int64_t all, std::int64_t most, std::int64_t unit) {
 /// Rows of a, packed or not, times the columns [j, end) of b from row `k` on, strip by strip: as wide as there are
 /// registers for, the last two evened out. `strips` is the memory for packed ones; where they are `shared` by several
 /// blocks of rows they lie there one after the other, as the first of these leaves them.
-template <class V, bool PackedA, class T>
+template <class Term, class V, bool PackedA, class T>
 void multiply_strips(const GemmTile& t, Block<T> block, bool pack, bool shared, std::int64_t k,
                      std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t end,
                      T* strips) {
@@ -407,7 +420,7 @@ void multiply_strips(const GemmTile& t, Block<T> block, bool pack, bool shared, 
       const std::int64_t last = (beyond + t.b_row - 1) / t.b_row;
       if (8 * last <= block.k) {
         rest.k = block.k - last;
-        strip_of<V, PackedA>(now, rest, rows);
+        strip_of<Term, V, PackedA>(now, rest, rows);
         rest.a += rest.k * block.a_next;
         rest.b += rest.k * block.b_row;
         rest.k = last;
@@ -421,19 +434,21 @@ void multiply_strips(const GemmTile& t, Block<T> block, bool pack, bool shared, 
     }
     if (shared) strips += rest.k * rest.b_row;
     if (pack && !kept && t.b_column == 1 && j < end) rest.next = from + width;
-    strip_of<V, PackedA>(now, rest, rows);
+    strip_of<Term, V, PackedA>(now, rest, rows);
   }
 }
 
-template <class V>
+template <class V, class Term = OfNumbers>
 void float_gemm(const GemmTile& t) {
   using T = simd::ScalarOf<V>;
   constexpr std::int64_t kStrip = kWidest * simd::Lanes<V>::kCount;
   const Packed packed = packed_operands<V>(t);
-  if (!packed.b && t.m <= kernels::kFewRows && t.n > 4 * kStrip) {
-    constexpr void (*kLoops[kernels::kFewRows])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>,
-                                                                    few_rows<V, 3>, few_rows<V, 4>};
-    return kLoops[t.m - 1](t);
+  if constexpr (std::is_same_v<Term, OfNumbers>) {
+    if (!packed.b && t.m <= kernels::kFewRows && t.n > 4 * kStrip) {
+      constexpr void (*kLoops[kernels::kFewRows])(const GemmTile&) = {
+          few_rows<V, 1>, few_rows<V, 2>, few_rows<V, 3>, few_rows<V, 4>};
+      return kLoops[t.m - 1](t);
+    }
   }
   const std::int64_t depth = t.k < 2 ? 1 : even_part(t.k, t.blocks.depth, 1);
   const std::int64_t most_rows =
@@ -461,11 +476,13 @@ void float_gemm(const GemmTile& t) {
         if (packed.a) {
           pack_rows<V>(t, block.a, rows, block.k, packed_a);
           block.a = packed_a;
-          multiply_strips<V, true>(t, block, packed.b, shared, k, row, rows, j, end, packed_b);
+          multiply_strips<Term, V, true>(t, block, packed.b, shared, k, row, rows, j, end,
+                                         packed_b);
         } else {
           block.a_row = t.a_row;
           block.a_next = t.a_column;
-          multiply_strips<V, false>(t, block, packed.b, shared, k, row, rows, j, end, packed_b);
+          multiply_strips<Term, V, false>(t, block, packed.b, shared, k, row, rows, j, end,
+                                          packed_b);
         }
       }
     }
@@ -487,4 +504,11 @@ extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(float_gemm_loop)(telamo
     case DType::f64: return float_gemm<F64>;
     default: return nullptr;
   }
+}
+extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(bf16_gemm_loop)() {
+#if defined(__AVX512BF16__)
+  return telamon::loops::float_gemm<telamon::simd::F32, telamon::loops::OfPairs>;
+#else
+  return nullptr;
+#endif
 }

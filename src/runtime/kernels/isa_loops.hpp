@@ -23,6 +23,16 @@
   /* any strides; f16, bf16: m = 1, columns of b adjacent, only b of them */                      \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop                     \
       telamon_##isa##_float_gemm_loop(telamon::DType dtype);                                      \
+  /* of words of two bf16, the first in the upper half; null where nothing multiplies them */     \
+  extern "C" __attribute__((                                                                      \
+      visibility("hidden"))) telamon::kernels::GemmLoop telamon_##isa##_bf16_gemm_loop();         \
+  /* words of n terms of a line, and of the terms of two, of which the second may be null; */     \
+  /* the least magnitude other than 0, minus 1, as bits */                                        \
+  extern "C" __attribute__((visibility("hidden"))) std::uint16_t telamon_##isa##_bf16_pairs(      \
+      std::int64_t n, const std::uint16_t* terms, std::uint32_t* words);                          \
+  extern "C" __attribute__((visibility("hidden"))) std::uint16_t telamon_##isa##_bf16_pairs_of(   \
+      std::int64_t n, const std::uint16_t* first, const std::uint16_t* second,                    \
+      std::uint32_t* words);                                                                      \
   /* columns of b adjacent; dots: n = 1, columns of a and b adjacent, a of f16 or bf16 as well */ \
   extern "C"                                                                                      \
       __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop telamon_##isa##_gemm_loop( \
