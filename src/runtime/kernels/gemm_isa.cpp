@@ -138,6 +138,13 @@ template <class V, class S = simd::ScalarOf<V>>
 void dots_with_vector(const GemmTile& t) {
   constexpr int kRows = kernels::kDotRows;
   std::int64_t row = 0;
+#if defined(TELAMON_ISA_AVX512)
+  // Rows of 16 bits end before memory gives them as fast as it can: there are registers for twice as many (4,096 x 4,096 on
+  // Zen 4: 0.9 of the time).
+  if constexpr (sizeof(S) == 2) {
+    for (; row + 2 * kRows <= t.m; row += 2 * kRows) dots_of_rows<V, 2 * kRows, S>(t, row);
+  }
+#endif
   for (; row + kRows <= t.m; row += kRows) dots_of_rows<V, kRows, S>(t, row);
   for (; row + 2 <= t.m; row += 2) dots_of_rows<V, 2, S>(t, row);
   if (row < t.m) dots_of_rows<V, 1, S>(t, row);
