@@ -286,6 +286,49 @@ const Register blur_rgb("B02.blur_rgb", "us", [] {
   });
 });
 
+/// Heat that spreads over a plate in 50 steps: from one picture to the other.
+const Register heat("B08.heat_512", "us", [] {
+  constexpr int kSteps = 50;
+  constexpr std::size_t kRow = kPicture, kAll = kPicture * kPicture;
+  Buffers<float> b{{uf(1, kAll), Floats(kAll)}, blank<float>(1, kAll)};
+  return per(kSteps, elementwise(std::move(b), kSteps * 8. * kAll, [](Buffers<float>& x) {
+               x.out[0] = x.in[0];
+               x.in[1] = x.in[0];
+               for (int step = 0; step < kSteps; ++step) {
+                 const float* __restrict in = step % 2 == 0 ? x.out[0].data() : x.in[1].data();
+                 float* __restrict out = step % 2 == 0 ? x.in[1].data() : x.out[0].data();
+                 for (std::size_t i = kRow; i + kRow < kAll; i += kRow) {
+                   for (std::size_t j = i + 1; j + 1 < i + kRow; ++j) {
+                     const float flow =
+                         in[j + kRow] + in[j - kRow] + in[j + 1] + in[j - 1] - 4 * in[j];
+                     out[j] = in[j] + .1F * flow;
+                   }
+                 }
+               }
+             }));
+});
+
+/// Heads of 64 numbers, of which the first half is turned with the second.
+const Register rope("B07.rope", "us", [] {
+  constexpr std::size_t kBatch = 4, kPlaces = 512, kHeads = 8, kHalf = 32, kHead = 2 * kHalf;
+  constexpr std::size_t kAll = kBatch * kPlaces * kHeads * kHead;
+  Buffers<float> b{{uf(1, kAll), uf(2, kPlaces * kHalf), uf(3, kPlaces * kHalf)},
+                   blank<float>(1, kAll)};
+  return elementwise(std::move(b), 8. * kAll, [](Buffers<float>& x) {
+    for (std::size_t head = 0; head < kBatch * kPlaces * kHeads; ++head) {
+      const std::size_t place = head / kHeads % kPlaces;
+      const float* __restrict in = &x.in[0][head * kHead];
+      const float* __restrict c = &x.in[1][place * kHalf];
+      const float* __restrict s = &x.in[2][place * kHalf];
+      float* __restrict out = &x.out[0][head * kHead];
+      for (std::size_t j = 0; j < kHalf; ++j) {
+        out[j] = in[j] * c[j] - in[kHalf + j] * s[j];
+        out[kHalf + j] = in[kHalf + j] * c[j] + in[j] * s[j];
+      }
+    }
+  });
+});
+
 const Register upsample("B02.upsample", "us", [] {
   Buffers<float> b{{uf(1, kPicture * kPicture)}, blank<float>(1, 4 * kPicture * kPicture)};
   return elementwise(std::move(b), 20 * kPicture * kPicture, [](Buffers<float>& x) {

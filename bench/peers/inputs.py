@@ -99,6 +99,19 @@ def integer_operands(name, a, b):
     return whole(1, a, INTEGERS[name]), whole(2, b, INTEGERS[name])
 
 
+def rope_inputs():
+    """Heads of 64 numbers, and the cosines and sines of 512 places."""
+    return u(1, (4, 512, 8, 64)), u(2, (512, 1, 32)), u(3, (512, 1, 32))
+
+
+def bf16_weights():
+    return 0.05 * z(1, (512, 1024)), 0.05 * z(2, (1024, 256))
+
+
+def bf16_examples():
+    return z(3, (128, 512)), z(4, (128, 256))
+
+
 HEADS = (4, 128, 8, 32)
 
 

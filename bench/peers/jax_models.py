@@ -33,6 +33,35 @@ workload("B08.logistic_vmap_1024", "ns")(
     lambda: logistic_case(jax.vmap(logistic, (0, None)), u(1, 1024), 1000, "an element's trip"))
 
 
+def heated(x):
+    def step(_, x):
+        flow = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1]
+        return x.at[1:-1, 1:-1].add(0.1 * flow)
+
+    return lax.fori_loop(0, 50, step, x)
+
+
+workload("B08.heat_512")(lambda: compiled(heated, u(1, (512, 512)), per=50, bytes=50 * 8 * 512 * 512, note="a step"))
+
+
+def rope(x, c, s):
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+workload("B07.rope")(lambda: compiled(rope, *inputs.rope_inputs(), bytes=8 * 4 * 512 * 8 * 64))
+
+
+def small_net(w, x, y):
+    out = jax.nn.relu(x @ w[0]) @ w[1]
+    return ((out - y).astype(jnp.float32) ** 2).mean()
+
+
+workload("B05.mlp_bf16_grad")(lambda: compiled(
+    jax.grad(small_net), [jnp.asarray(w, jnp.bfloat16) for w in inputs.bf16_weights()],
+    *(jnp.asarray(x, jnp.bfloat16) for x in inputs.bf16_examples()), tolerance=2e-2, no_limit="type"))
+
+
 @workload("B08.logistic_grad", "ns")
 def _():
     def last(r):

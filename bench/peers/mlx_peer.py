@@ -154,6 +154,23 @@ workload("B04.matvec_c64_2048")(lambda: eager(mx.matmul, inputs.c64(1, (2048, 20
 
 
 # ---- B05 ----
+def rope(x, c, s):
+    a, b = x[..., :32], x[..., 32:]
+    return mx.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+workload("B07.rope")(lambda: compiled(rope, *inputs.rope_inputs()))
+
+
+def small_net(w1, w2, x, y):
+    return ((mx.maximum(x @ w1, 0) @ w2 - y).astype(mx.float32) ** 2).mean()
+
+
+workload("B05.mlp_bf16_grad")(lambda: compiled(
+    mx.grad(small_net, (0, 1)),
+    *(mx.array(x).astype(mx.bfloat16) for x in (*inputs.bf16_weights(), *inputs.bf16_examples())), tolerance=2e-2))
+
+
 def mlp_loss(params, x, y):
     for W, b in zip(params[:-2:2], params[1:-2:2]):
         x = mx.tanh(x @ W + b)

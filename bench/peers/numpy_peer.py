@@ -59,6 +59,25 @@ def blurred(x):
 
 
 workload("B02.blur_rgb")(lambda: run(blurred, u(1, (512, 512, 3))))
+
+
+def heated(x):
+    x = x.copy()
+    for _ in range(50):
+        flow = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1]
+        x[1:-1, 1:-1] += np.float32(0.1) * flow
+    return x
+
+
+workload("B08.heat_512")(lambda: run(heated, u(1, (512, 512)), per=50))
+
+
+def rope(x, c, s):
+    a, b = x[..., :32], x[..., 32:]
+    return np.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+workload("B07.rope")(lambda: run(rope, *inputs.rope_inputs()))
 workload("B02.upsample")(lambda: run(lambda x: np.float32(0.5) * x.repeat(2, 0).repeat(2, 1), u(1, (512, 512))))
 workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):

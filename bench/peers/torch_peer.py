@@ -367,6 +367,25 @@ workload("B07.block_fwd", "ms")(lambda: block_case(block))
 workload("B07.block_fwdbwd", "ms")(lambda: block_case(grad(lambda *a: (block(*a) ** 2).mean(), 8)))
 
 
+def rope(x, c, s):
+    a, b = x[..., :32], x[..., 32:]
+    return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
+workload("B07.rope")(lambda: run(rope, *inputs.rope_inputs()))
+
+
+def small_net(w1, w2, x, y):
+    return ((torch.relu(x @ w1) @ w2 - y).float() ** 2).mean()
+
+
+@workload("B05.mlp_bf16_grad")
+def mlp_bf16():
+    given = [x.to(torch.bfloat16) for x in tensors((*inputs.bf16_weights(), *inputs.bf16_examples()))]
+    f, note = ready(grad(small_net, 2), given)
+    return Case(lambda: f(*given), tolerance=2e-2, note=note)
+
+
 # ---- B08, B09, B10 ----
 def logistic(c: torch.Tensor, n: int):
     for _ in range(n):
@@ -375,6 +394,17 @@ def logistic(c: torch.Tensor, n: int):
 
 
 logistic = logistic if COMPILE else torch.jit.script(logistic)
+
+
+def heated(x):
+    for _ in range(50):
+        flow = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1]
+        x = x.clone()
+        x[1:-1, 1:-1] += 0.1 * flow
+    return x
+
+
+workload("B08.heat_512")(lambda: run(heated, u(1, (512, 512)), per=50))
 
 
 @workload("B08.logistic_scan", "ns")

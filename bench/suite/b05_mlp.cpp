@@ -44,6 +44,18 @@ const Register epoch_step("B05.mlp_step_100k", "ms", [] {
   return training({32, 64, 10}, 100'000, 2. * 100'000 * (2 * 32 * 64 + 3 * 64 * 10));
 });
 
+Array bf16_loss(const Array& w1, const Array& w2, const Array& x, const Array& y) {
+  return mean(square((matmul(relu(matmul(x, w1)), w2) - y).astype(DType::f32)));
+}
+const Register bf16_grad("B05.mlp_bf16_grad", "us", [] {
+  const auto bf16 = [](const Array& x) { return x.astype(DType::bf16); };
+  Case c = unlimited(
+      "type", go(compiled(grad<0, 1>(bf16_loss)), bf16(.05 * z(1, {512, 1024})),
+                 bf16(.05 * z(2, {1024, 256})), bf16(z(3, {128, 512})), bf16(z(4, {128, 256}))));
+  c.tolerance = 2e-2;
+  return c;
+});
+
 /// -log of the probability of the label, which is 0 or 1.
 Array logistic_loss(const Array& w, const Array& x, const Array& y) {
   const Array z = matmul(x, w);

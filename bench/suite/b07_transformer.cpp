@@ -46,6 +46,16 @@ const Register backward("B07.block_fwdbwd", "ms", [] {
   c.flops = 2.6e9;
   return c;
 });
+/// Heads turned by the places of their steps: the first half of each with the second.
+Array rope(const Array& x, const Array& c, const Array& s) {
+  const Arrays halves = split(x, 2, -1);
+  const Array &a = halves[0], &b = halves[1];
+  return concatenate({a * c - b * s, b * c + a * s}, -1);
+}
+const Register turned("B07.rope", "us", [] {
+  return moving(8. * 4 * 512 * 8 * 64,
+                go(compiled(rope), u(1, {4, 512, 8, 64}), u(2, {512, 1, 32}), u(3, {512, 1, 32})));
+});
 const Register memory("MEM.block_fwdbwd", "MB", [] {
   return memory_of(grad<0, 1>(loss), block_params(), z(9, {4, 128, kWidth}));
 });

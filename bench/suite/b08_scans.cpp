@@ -34,6 +34,19 @@ const Register fori_one("B08.logistic_fori", "ns", [] {
     return fori_loop(0, trips, [](const Array&, const Array& c) { return logistic(c); }, x);
   });
 });
+/// Heat that spreads over a plate, whose edges stay as they are.
+Array heated(const Array& plate) {
+  const Slice within = slice(1, -1), before = slice({}, -2), after = slice(2, {});
+  const auto step = [&](const Array&, const Array& x) {
+    const Array flow = x(after, within) + x(before, within) + x(within, after) + x(within, before) -
+                       4 * x(within, within);
+    return x.at(within, within).add(.1 * flow);
+  };
+  return fori_loop(0, 50, step, plate);
+}
+const Register heat("B08.heat_512", "us", [] {
+  return per(50, moving(50. * 8 * 512 * 512, go(compiled(heated), u(1, {512, 512}))), "per step");
+});
 const Register grad_one("B08.logistic_grad", "ns", [] {
   return chain(per(1e5, go(compiled(grad(logistic_of_rate)), number(1.5f)), "per trip"));
 });
