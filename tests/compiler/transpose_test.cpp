@@ -191,5 +191,17 @@ TEST(CompiledTranspose, IsCutIntoChunksHoweverFewItsRowsAre) {
   }
 }
 
+// Matrices of a batch, however few, are not rows of a tile.
+TEST(CompiledTranspose, OfAFewMatricesIsCutBetweenThem) {
+  for (const std::int64_t matrices : {2, 5}) {
+    const Arrays x{uniform({matrices, 64, 48, 40}, DType::f32)};
+    for (const Shape& order : {Shape{0, 3, 1, 2}, Shape{0, 2, 3, 1}, Shape{0, 2, 1, 3}}) {
+      const Compiled e = check(transposed(order), x, 1);
+      EXPECT_THAT(e->text("ir"), ::testing::HasSubstr("telamon_jit_parallel"))
+          << matrices << " " << order.to_string();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

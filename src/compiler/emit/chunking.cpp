@@ -31,9 +31,12 @@ struct Cuts {
   bool by_columns = false;
 };
 
-bool transposes(const Scope& scope, const Kernel& k) {
-  return std::any_of(k.members.begin(), k.members.end(),
-                     [&](int e) { return eqn_of(scope, e).primitive == &transpose_p; });
+/// Whether tiles are transposed whose rows are trips of the outermost loop.
+bool tiles_outermost(const Scope& scope, const Kernel& k) {
+  return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
+    const Eqn& eqn = eqn_of(scope, e);
+    return eqn.primitive == &transpose_p && contiguous_dim(scope, k, eqn).value_or(0) == 0;
+  });
 }
 
 // Where rows of the operand become columns, chunks are of as many tiles as make a stream of it, if there are chunks
@@ -57,7 +60,7 @@ Cuts cuts_of_loop(const Plan& plan, const Scope& scope, const Kernel& k) {
   const std::int64_t rows = k.shape[0], columns = k.shape[inner];
   if (inner == 0) return {rows, kBlock};
   const bool is_matrix = rows * columns == size;
-  if (transposes(scope, k)) {
+  if (tiles_outermost(scope, k)) {
     const std::int64_t tiles = tiles_at_once(scope, k) * kTransposeTile;
     // Points that become planes are a few long rows.
     if (rows < 2 * tiles && is_matrix) return {columns, kBlock, true};
