@@ -432,6 +432,19 @@ TEST(CompiledReduction, PartsAreAPowerOfTwo) {
   EXPECT_GE(seen.size(), 2u);
 }
 
+// What is folded around the axis that is cut counts for its parts, too.
+TEST(CompiledReduction, OfSeveralAxesBesideAVectorIsFoldedInParts) {
+  const auto variance = [](std::span<const Array> x) {
+    const Array d = x[0] - lax::broadcast_in_dim(x[1], x[0].shape(), {3});
+    return Arrays{lax::reduce_sum(d * d, {0, 1, 2})};
+  };
+  const Arrays inputs{uniform({8, 32, 32, 64}, DType::f32), uniform({64}, DType::f32, 0, 1, 2)};
+  const auto executable = check(variance, inputs, -1, 1 << 12);
+  EXPECT_TRUE(std::regex_search(executable->text("plan"), std::regex(R"(:f32\[\d+,64\]@)")))
+      << executable->text("plan");
+  expect_same_for_any_number_of_threads(executable, inputs);
+}
+
 // So are few chunks even in number, where vectors leave the choice.
 TEST(CompiledReduction, FewChunksAreEvenInNumber) {
   const std::regex call(

@@ -73,7 +73,8 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
   }
   if (largest == 0) return {};
   std::int64_t each = detail::ceil_div(largest, wanted);
-  if (results > 1) each = std::max(each, kLeastPart / cost);
+  const std::int64_t around = size / results / largest;  // folded elements of each trip
+  if (results > 1) each = std::max(each, kLeastPart / cost / around);
   const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit
                             : each >= 2 * kRowUnit     ? kRowUnit
                                                        : 1;
