@@ -8,6 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/element.hpp"
+#include "core/integers.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/reduce.hpp"
@@ -20,7 +21,7 @@ namespace kernels {
 namespace {
 
 constexpr std::int64_t kChunk = 64 * 1024;  // elements worth a chunk of their own
-constexpr std::int64_t kTile = 1024;        // columns side by side
+constexpr std::int64_t kTile = 1024;        // columns side by side, at most
 
 struct Lines {
   std::int64_t outer = 1, length, inner = 1;
@@ -34,17 +35,28 @@ Lines lines_along(const Shape& shape, int axis) {
   return lines;
 }
 
+/// As many columns as there can be, for rows that are long come faster, but no more than leave each thread some.
+std::int64_t tile_of(const Lines& lines) {
+  constexpr std::int64_t kLeast = 128;
+  const std::int64_t worth = lines.outer * lines.length * lines.inner / kChunk;
+  const std::int64_t threads = runtime::in_parallel_region() ? 1 : runtime::num_threads();
+  const std::int64_t chunks = std::clamp<std::int64_t>(worth, 1, threads);
+  const std::int64_t wide = detail::ceil_div(lines.inner, detail::ceil_div(chunks, lines.outer));
+  return std::min(detail::ceil_div(wide, kLeast) * kLeast, kTile);
+}
+
 /// Calls body(outer index, first column, columns) for tiles of columns, in parallel where it pays.
 template <class Body>
 void for_each_tile(const Lines& lines, const Body& body) {
-  const std::int64_t tiles = (lines.inner + kTile - 1) / kTile, all = lines.outer * tiles;
-  const std::int64_t work = lines.length * std::min(lines.inner, kTile);
+  const std::int64_t tile = tile_of(lines);
+  const std::int64_t tiles = detail::ceil_div(lines.inner, tile), all = lines.outer * tiles;
+  const std::int64_t work = lines.length * std::min(lines.inner, tile);
   const std::int64_t step = std::max<std::int64_t>(kChunk / std::max<std::int64_t>(work, 1), 1);
   runtime::parallel_for((all + step - 1) / step, [&](std::int64_t chunk) {
     const std::int64_t end = std::min(all, (chunk + 1) * step);
     for (std::int64_t t = chunk * step; t < end; ++t) {
-      const std::int64_t column = t % tiles * kTile;
-      body(t / tiles, column, std::min(kTile, lines.inner - column));
+      const std::int64_t column = t % tiles * tile;
+      body(t / tiles, column, std::min(tile, lines.inner - column));
     }
   });
 }
