@@ -35,7 +35,8 @@ struct Cuts {
 bool tiles_outermost(const Scope& scope, const Kernel& k) {
   return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
     const Eqn& eqn = eqn_of(scope, e);
-    return eqn.primitive == &transpose_p && contiguous_dim(scope, k, eqn).value_or(0) == 0;
+    const std::size_t outer = outer_dim(k.shape);
+    return eqn.primitive == &transpose_p && contiguous_dim(scope, k, eqn).value_or(outer) == outer;
   });
 }
 
@@ -47,18 +48,19 @@ std::int64_t tiles_at_once(const Scope& scope, const Kernel& k) {
     const Eqn& eqn = eqn_of(scope, e);
     if (eqn.primitive != &transpose_p) return false;
     const Shape& order = eqn.params.as<TransposeParams>().permutation;
-    return order[0] + 1 == static_cast<std::int64_t>(order.size());
+    return order[outer_dim(k.shape)] + 1 == static_cast<std::int64_t>(order.size());
   };
   if (std::none_of(k.members.begin(), k.members.end(), turns_rows)) return 1;
-  return std::clamp<std::int64_t>(k.shape[0] / (kLeastChunks * kTransposeTile), 1, kMost);
+  const std::int64_t rows = k.shape[outer_dim(k.shape)];
+  return std::clamp<std::int64_t>(rows / (kLeastChunks * kTransposeTile), 1, kMost);
 }
 
 Cuts cuts_of_loop(const Plan& plan, const Scope& scope, const Kernel& k) {
   const std::int64_t size = k.shape.num_elements();
   if (k.linear) return {size, kBlock};
-  const std::size_t inner = inner_dim(k.shape);
-  const std::int64_t rows = k.shape[0], columns = k.shape[inner];
-  if (inner == 0) return {rows, kBlock};
+  const std::size_t inner = inner_dim(k.shape), outer = outer_dim(k.shape);
+  const std::int64_t rows = k.shape[outer], columns = k.shape[inner];
+  if (inner == outer) return {rows, kBlock};
   const bool is_matrix = rows * columns == size;
   if (tiles_outermost(scope, k)) {
     const std::int64_t tiles = tiles_at_once(scope, k) * kTransposeTile;
@@ -77,7 +79,10 @@ Cuts cuts_of_reduction(const Scope& scope, const Kernel& k, std::int64_t cost) {
   const auto first = std::find_if(dims.begin(), dims.end(), kept);
   const std::int64_t extent = first == dims.end() ? 1 : first->size;
   const bool along_results = !dims.empty() && kept(dims.back());
-  if (along_results && (first != dims.begin() || dims.size() == 1)) {
+  // Columns within others are not cut, but few of these leave it to parts of what is folded.
+  constexpr std::int64_t kFewAround = 16;
+  const bool within = along_results && first + 1 != dims.end() && extent >= kFewAround;
+  if (along_results && !within && (first != dims.begin() || dims.size() == 1)) {
     // Where columns are too short to be folded in parts, a narrow stream is better than none.
     const std::int64_t work = detail::saturating_mul(k.shape.num_elements(), cost);
     const bool narrow = extent < 4 * kColumns && work / (2 * kLeastPart) < extent;

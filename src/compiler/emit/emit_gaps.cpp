@@ -85,7 +85,7 @@ class GapsEmitter {
   void row(const Index& index) {
     const std::int64_t size = shape_[inner_], groups = gaps_.end - gaps_.begin;
     const std::int64_t first = gaps_.begin * gaps_.width, last = gaps_.end * gaps_.width;
-    const bool part = inner_ == 0 || k_.by_columns || k_.kernel().linear;
+    const bool part = inner_ == outer_dim(shape_) || k_.by_columns || k_.kernel().linear;
     const Scalar from = part ? block_at(k_.begin) : gen_.index(0);
     const Scalar to = part ? block_at(k_.end) : gen_.index(groups);
     const auto when = [&](Compare how, Scalar bound, std::int64_t is) {

@@ -105,7 +105,8 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
 
 // Whether this is all of the outermost loop, and known to be.
 static bool is_whole(const KernelContext& k) {
-  return CodeGen::known_bounds(k.begin, k.end) == KnownBounds{0, k.kernel().shape[0]};
+  const Shape& shape = k.kernel().shape;
+  return CodeGen::known_bounds(k.begin, k.end) == KnownBounds{0, shape[outer_dim(shape)]};
 }
 
 // Rows of a small matrix that have more in common, by columns of operands that are the same in all of
@@ -230,12 +231,13 @@ class LoopEmitter {
         kernel_(k.kernel()),
         shape_(kernel_.shape),
         inner_(inner_dim(shape_)),
+        cut_(outer_dim(shape_)),
         lanes_(vector_lanes(k)) {
     // Of a single row that lanes run across, there is a single element.
-    const bool across = kernel_.linear || shape_.num_elements() == shape_[0];
+    const bool across = kernel_.linear || cut_ == inner_;
     if (across && k.unit % lanes_ != 0) lanes_ = 1;
     outer_ = bounds_of(gen_, std::span(shape_.data(), inner_));
-    if (inner_ > 0 && !k.by_columns && !kernel_.linear) outer_[0] = {k.begin, k.end};
+    if (cut_ < inner_ && !k.by_columns && !kernel_.linear) outer_[cut_] = {k.begin, k.end};
   }
 
   void run() {
@@ -301,7 +303,7 @@ class LoopEmitter {
   }
 
   void row(Generator& values, const Index& index) {
-    const bool part = inner_ == 0 || k_.by_columns;
+    const bool part = cut_ == inner_ || k_.by_columns;
     const Scalar first = part ? k_.begin : gen_.index(0);
     const Scalar last = part ? k_.end : gen_.index(shape_[inner_]);
     seamed_loop(
@@ -323,7 +325,7 @@ class LoopEmitter {
   }
   // Rows of whole vectors begin where lines of the cache do.
   bool rows_are_aligned() const { return kernel_.woven.empty() && shape_[inner_] % lanes_ == 0; }
-  std::int64_t trips() const { return inner_ == 0 || k_.by_columns ? shape_[inner_] : shape_[0]; }
+  std::int64_t trips() const { return shape_[k_.by_columns ? inner_ : cut_]; }
   // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
   bool streams(std::int64_t one) const {
     return should_stream(k_, kernel_.roots.size() == 1 ? one : kStreamingBytes);
@@ -334,6 +336,7 @@ class LoopEmitter {
   const Kernel& kernel_;
   const Shape& shape_;
   std::size_t inner_;  ///< the innermost dimension that is not 1: lanes run along it
+  std::size_t cut_;    ///< the outermost that is not 1: chunks have parts of it
   int lanes_;
   LoopBounds outer_;                 ///< of the dimensions around it
   std::vector<std::int64_t> seams_;  ///< along it

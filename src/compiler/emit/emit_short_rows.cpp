@@ -77,8 +77,9 @@ std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes) {
 bool short_rows_are_aligned(const KernelContext& k, int lanes) {
   const Shape& shape = k.kernel().shape;
   const auto [dim, row] = *along_rows(k.kernel(), lanes);
-  const std::int64_t each = shape.num_elements() / shape[0];
-  if (!k.kernel().alike_in_rows && dim > 0 && shape[dim] * row % lanes != 0) return false;
+  const std::int64_t each = shape.num_elements() / shape[outer_dim(shape)];
+  if (!k.kernel().alike_in_rows && dim > outer_dim(shape) && shape[dim] * row % lanes != 0)
+    return false;
   // A kernel by itself is cut at multiples of whole groups if there is nothing around its rows (chunking).
   return (k.unit == 0 && each == row) || std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
 }
@@ -115,7 +116,7 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
   };
   const Shape before(std::span(shape.data(), inner));
   if (k.kernel().alike_in_rows) {
-    const Scalar each = gen.index(before.num_elements() / before[0]);
+    const Scalar each = gen.index(before.num_elements() / shape[outer_dim(shape)]);
     return groups(
         gen.mul(k.begin, each), gen.mul(k.end, each),
         [&](Scalar number) { return values.indices({before, std::nullopt, number}); },
@@ -124,7 +125,7 @@ void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int
         });
   }
   LoopBounds outer = bounds_of(gen, std::span(shape.data(), along.dim + 1));
-  outer[0] = {k.begin, k.end};
+  outer[outer_dim(shape)] = {k.begin, k.end};
   const auto [first, last] = outer.back();
   outer.pop_back();
   loop_nest(gen, outer, [&](const Index& index) {

@@ -17,6 +17,14 @@ inline std::size_t inner_dim(const Shape& shape) {
   return inner;
 }
 
+/// The first that is not 1, of which chunks have parts; the last, if that is the only one.
+inline std::size_t outer_dim(const Shape& shape) {
+  const std::size_t inner = inner_dim(shape);
+  std::size_t outer = 0;
+  while (outer < inner && shape[outer] == 1) ++outer;
+  return outer;
+}
+
 /// The dimension whose elements are the rows of a kernel, where rows are short: that before the last, or, where that is
 /// short itself, what comes before makes a row of several.
 inline std::size_t dim_of_rows(const Shape& shape) {
