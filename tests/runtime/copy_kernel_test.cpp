@@ -157,8 +157,9 @@ TYPED_TEST_SUITE(Copy, Sizes);
 
 TYPED_TEST(Copy, TransposesInEveryOrder) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{3, 5}, Shape{65, 130}, Shape{4, 33, 70}, Shape{40, 3, 50},
-                             Shape{5, 4, 3, 2}, Shape{700, 900}, Shape{33, 35, 37}}) {
+  for (const Shape& shape :
+       {Shape{3, 5}, Shape{65, 130}, Shape{4, 33, 70}, Shape{40, 3, 50}, Shape{5, 4, 3, 2},
+        Shape{700, 900}, Shape{33, 35, 37}, Shape{3, 130, 140, 7}}) {
     V<T> x(static_cast<std::size_t>(shape.num_elements()));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i * 7 % 65521);
     const View source = contiguous_view(x.data(), dtype_of<T>, shape);

@@ -143,10 +143,11 @@ void run_copy(const View& in, const View& out) {
   if (plan.rank == 0 || n * size <= 2 * kChunkBytes) {
     return copy_dims(plan.dims, plan.rank, size, wide.data, out.data);
   }
-  // Chunks of the outermost dimension, in whole tiles.
+  // Chunks of the outermost dimension, in whole tiles, where these have its rows.
   const Dim outer = plan.dims[0];
   const std::int64_t row_bytes = std::max<std::int64_t>(n / outer.size * size, 1);
-  const std::int64_t rows = (kChunkBytes / row_bytes / kTile + 1) * kTile;
+  const std::int64_t unit = plan.rank == 2 ? kTile : 1;
+  const std::int64_t rows = (kChunkBytes / row_bytes / unit + 1) * unit;
   runtime::parallel_for((outer.size + rows - 1) / rows, [&](std::int64_t i) {
     Plan part = plan;
     part.dims[0].size = std::min(rows, outer.size - i * rows);
