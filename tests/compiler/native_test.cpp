@@ -154,4 +154,19 @@ TEST(NativeScatter, WithinLoopsAndBatchesIsTheEagerOne) {
   expect_same(jit(looped)(i, u), looped(i, u));
 }
 
+// By all threads where it is large, and not at all where it is given away.
+TEST(NativeScatter, CopiesWhatItWritesOver) {
+  const auto f = [](const Array& x, const Array& i, const Array& u) { return x.at(i).set(u); };
+  const Array i = lax::convert_element_type(numbers({50}, f32), i32);
+  for (const std::int64_t rows : {20, 30'000}) {
+    const Array x = numbers({rows, 16}, f32, 2), u = numbers({50, 16}, f32, 3);
+    const Array want = f(x, i, u);
+    const std::string ir = jit(f).lower(x, i, u).compile().text("ir");
+    EXPECT_EQ(ir.find("telamon_jit_copy") != std::string::npos, rows > 20);
+    expect_same(jit(f)(x, i, u), want);
+    expect_same(x, numbers({rows, 16}, f32, 2));
+    expect_same(jit(f, {.donate = {0}})(numbers({rows, 16}, f32, 2), i, u), want);
+  }
+}
+
 }  // namespace

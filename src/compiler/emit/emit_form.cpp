@@ -21,6 +21,15 @@ int vector_lanes_of(DType dtype) {
                           std::max<std::size_t>(size_of(dtype), 4));
 }
 
+/// What was an operand, before it is written over: large ones by all threads.
+void copy_operand(CodeGen& gen, const Buffer& from, const Buffer& to) {
+  constexpr std::int64_t kLarge = 3 << 19;  // bytes: of fewer a thread has too little
+  const std::int64_t bytes =
+      from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype()));
+  if (bytes < kLarge || from.pointer() == to.pointer()) return gen.copy(from, to);
+  gen.call_native("telamon_jit_copy", {{from.pointer()}, {to.pointer()}}, {bytes});
+}
+
 // A call of the runtime's own kernel, where the primitive has one for these shapes.
 bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in,
                  const std::vector<Buffer>& out) {
@@ -31,7 +40,7 @@ bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in
   if (!call) return false;
   using Call = runtime::NativeCall;
   if (std::find(call->buffers.begin(), call->buffers.end(), 0) == call->buffers.end())
-    k.gen.copy(in[0], out[0]);
+    copy_operand(k.gen, in[0], out[0]);
   std::vector<Pointer> pointers;
   for (const int b : call->buffers) {
     const Buffer& buffer =

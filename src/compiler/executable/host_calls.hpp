@@ -39,6 +39,9 @@ struct HostState {
 /// executable rethrows the first error. Nothing ever unwinds through generated frames.
 int host_call(Context* context, std::int64_t step) noexcept;
 
+/// Copies numbers[0] bytes from the first buffer to the second, unless they are the same, by all threads.
+void copy_array(void* const* buffers, const std::int64_t* numbers) noexcept;
+
 /// Opens a span of the step's label, or closes that of step ~mark.
 void mark_step_of_profile(Context* context, std::int64_t mark) noexcept;
 

@@ -32,6 +32,7 @@ Symbols make_symbols() {
   Symbols symbols;
   symbols.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
   symbols.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
+  symbols.emplace("telamon_jit_copy", reinterpret_cast<void*>(&copy_array));
   symbols.emplace("telamon_jit_mark_step", reinterpret_cast<void*>(&mark_step_of_profile));
   for (const runtime::NamedFunction& f : runtime::native_functions())
     symbols.emplace(f.symbol, reinterpret_cast<void*>(f.function));

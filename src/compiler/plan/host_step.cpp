@@ -14,6 +14,7 @@
 #include "core/result_place.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/kernels/copy.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/primitives.hpp"
 
@@ -146,6 +147,14 @@ int host_call(Context* context, std::int64_t step) noexcept {
     }
     return 1;
   }
+}
+
+void copy_array(void* const* buffers, const std::int64_t* numbers) noexcept {
+  if (buffers[0] == buffers[1]) return;
+  const auto bytes = [&](int i) {
+    return kernels::contiguous_view(buffers[i], DType::u8, {numbers[0]});
+  };
+  kernels::run_copy(bytes(0), bytes(1));
 }
 
 void mark_step_of_profile(Context* context, std::int64_t mark) noexcept {
