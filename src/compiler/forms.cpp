@@ -140,6 +140,18 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
   return weaves(eqn.params, detail::avals_of(jaxpr, eqn.inputs), jaxpr.aval(eqn.outputs[0]));
 }
 
+bool stacks(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &concatenate_p || weaves(jaxpr, eqn)) return false;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  const Shape& part = jaxpr.aval(eqn.inputs[0]).shape;
+  for (std::int64_t d = 0; d < eqn.params.as<ConcatenateParams>().dimension; ++d) {
+    if (out.shape[static_cast<std::size_t>(d)] != 1) return false;
+  }
+  return is_native(out.dtype) &&
+         std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
+                     [&](const Atom& a) { return a.is_var() && jaxpr.aval(a).shape == part; });
+}
+
 bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {
   // Single elements side by side are soon chosen among: stacked numbers within a loop, say.
   constexpr std::size_t kFew = 32, kFewSingle = 128;

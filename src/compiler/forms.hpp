@@ -63,6 +63,9 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
 /// The same of a concatenation of these.
 bool weaves(const Params& params, const Avals& parts, const Aval& out);
 
+/// Whether an equation puts parts of one shape one after the other, where these lie in memory: (1, n), (1, n), ... -> (k, n).
+bool stacks(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// Whether an equation puts an array together of so many parts that code which asks of each index where it
 /// lies, part by part, takes longer than to have all parts in memory and to copy them one by one.
 bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn);

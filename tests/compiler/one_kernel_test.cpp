@@ -1,5 +1,6 @@
 // Programs like those that the side-by-side (bench/) measures: each is exactly one kernel.
 #include "support.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/history.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
@@ -69,6 +70,42 @@ TEST(OneKernel, IsAJittedScalarFunction) {
   const auto f = jit([](const Array& x) { return lax::mul(lax::sin(x), x); });
   f(1.5);
   EXPECT_EQ(last_executable().kernels, 1);
+}
+
+// Parts that have much in common are stored where they will lie, by the kernel that computes it once.
+TEST(OneKernel, StacksPartsThatHaveMuchInCommon) {
+  const auto f = [](std::span<const Array> x) {
+    const Array s = tanh(x[0] * x[1]) + x[0], t = sin(s) * x[1] - s;
+    return Arrays{lax::concatenate(Arrays{s + t, s * t, lax::max(s, t) * t}, 0)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Shape& shape :
+         {Shape{1, 300}, Shape{1, 9, 37}, Shape{1, 1, 1037}, Shape{1, 90, 500}})
+      check(f, {uniform(shape, dtype), uniform(shape, dtype, -1, 1, 2)}, 1);
+  }
+  const auto in_order = [](std::span<const Array> x) { return Arrays{lax::sort(x[0], 0)}; };
+  for (const std::int64_t lines : {3, 8, 16}) {
+    check(in_order, {uniform({lines, 40, 25}, DType::i32, -99, 99)}, lines > 3 ? 1 : -1);
+    check(in_order, {uniform({lines, 40, 25}, DType::f32)}, lines == 8 ? 1 : -1);
+  }
+}
+
+// What others read of them at other places is in memory when they do, and what is written over is not what is read.
+TEST(OneKernel, StacksNothingOverWhatIsReadOfParts) {
+  const auto step = [](std::span<const Array> x) {
+    const Array &a = x[0], up = lax::slice(a, {0, 0}, {1, 999}),
+                down = lax::slice(a, {1, 1}, {2, 1000});
+    const Array s = tanh(up * down) + up, t = sin(s) * down;
+    const Array both = lax::concatenate(Arrays{s + t, s * t}, 0);
+    const Array all = lax::pad(both, lax::full({}, a.dtype(), 0), {{0, 0, 0}, {0, 1, 0}});
+    return Arrays{all + a, lax::reduce_sum(both, {0}), lax::transpose(both, {1, 0})};
+  };
+  check(step, {uniform({2, 1000}, DType::f64)});
+  const auto looped = [&](std::span<const Array> x) {
+    return Arrays{
+        fori_loop(0, 5, [&](const Array&, const Array& a) { return step(Arrays{a})[0]; }, x[0])};
+  };
+  check(looped, {uniform({2, 1000}, DType::f64)}, -1, 1 << 8);
 }
 
 }  // namespace

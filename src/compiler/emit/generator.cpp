@@ -288,8 +288,16 @@ Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
 
 void Generator::store_columns(int value, const Point& at, const Scalars& columns) {
   const Value& v = plan_.values[static_cast<std::size_t>(value)];
-  const Scalar first = gen_.mul(flat(at), gen_.index(static_cast<std::int64_t>(columns.size())));
-  gen_.store_columns(pointer(value), v.aval.dtype, first, columns);
+  const auto count = static_cast<std::int64_t>(columns.size());
+  if (at.shape.back() == 1 && v.aval.shape.back() == count) {
+    const Scalar first = gen_.mul(flat(at), gen_.index(count));
+    return gen_.store_columns(pointer(value), v.aval.dtype, first, columns);
+  }
+  const Scalar place = flat(at);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Scalar to = gen_.add(place, gen_.index(i * at.shape.num_elements()));
+    gen_.store(pointer(value), v.aval.dtype, to, columns[static_cast<std::size_t>(i)]);
+  }
 }
 
 void Generator::store(int value, const Point& at, Scalar x) {

@@ -80,6 +80,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
     of_small_[e] = cost_of_small(static_cast<int>(e));
   find_cheap();
   find_costs();
+  if (options.fuse && options.weave_columns) find_stacked();
   if (options.fuse && options.both_ways) find_crossed();
 }
 
@@ -260,6 +261,7 @@ bool Fuser::is_named_anew(int e) const {
 bool Fuser::is_better_woven(int e) const {
   constexpr std::size_t kFew = 2, kWide = 4;  // columns; bytes
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  if (stacked_.contains(e)) return true;
   if (eqn(e).inputs.size() <= kFew) return false;
   const auto asks_for_columns = [&](const Use& u) {
     const Eqn& reader = eqn(u.consumer);
@@ -271,6 +273,38 @@ bool Fuser::is_better_woven(int e) const {
     return size_of(out.dtype) <= kWide || form(u.consumer) != Form::element ||
            shape(u.consumer) != out.shape;
   });
+}
+
+void Fuser::find_stacked() {
+  constexpr std::int64_t kLeast = 256;  // elements of a part
+  constexpr std::size_t kMost = 16;     // parts
+  for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+    const Eqn& x = jaxpr_.eqns()[e];
+    if (x.primitive == &concatenate_p && form(static_cast<int>(e)) == Form::index &&
+        x.inputs.size() >= 2 && x.inputs.size() <= kMost && stacks(jaxpr_, x) &&
+        jaxpr_.aval(x.inputs[0]).size() >= kLeast && have_much_in_common(x.inputs))
+      stacked_.insert(static_cast<int>(e));
+  }
+}
+
+// By themselves they would compute that again each, or read it from memory.
+bool Fuser::have_much_in_common(const Atoms& parts) const {
+  constexpr std::size_t kMostLooked = 300;  // equations of a part
+  std::map<int, std::size_t> first;  // by equation: the part that was the first to ask for it
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::set<int> seen;
+    std::vector<int> todo{producer(parts[i])};
+    while (!todo.empty()) {
+      const int e = todo.back();
+      todo.pop_back();
+      const bool computes = e >= 0 && (form(e) == Form::element || form(e) == Form::reshape) &&
+                            size(e) == jaxpr_.aval(parts[i]).size() && !forced_.contains(e);
+      if (!computes || seen.size() >= kMostLooked || !seen.insert(e).second) continue;
+      if (first.try_emplace(e, i).first->second != i && !recomputable(e)) return true;
+      for (const Atom& a : eqn(e).inputs) todo.push_back(producer(a));
+    }
+  }
+  return false;
 }
 
 // Of a value that nobody else reads: it is made where the result will be, and the window written over it. Of a window that is

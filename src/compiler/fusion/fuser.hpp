@@ -48,8 +48,13 @@ class Fuser {
   Align align_of(const Use& use, int e, int k) const;
   // Whether it is a broadcast that repeats nothing: a reshape in all but its name.
   bool adds_dimensions(int e) const;
-  // Whether it puts columns side by side in rows, in the kernel that makes them.
-  bool weaves(int e) const { return options_.weave_columns && compiler::weaves(jaxpr_, eqn(e)); }
+  // Whether it puts columns side by side in rows, or parts one after the other, in the kernel that makes them.
+  bool weaves(int e) const {
+    return options_.weave_columns && (compiler::weaves(jaxpr_, eqn(e)) || stacked_.contains(e));
+  }
+  // Parts that have something in common are made by one kernel, which stores each of them where it will lie.
+  void find_stacked();
+  bool have_much_in_common(const Atoms& parts) const;
   // Whether the cluster stores rows that an equation puts together of their columns.
   bool is_woven(const Cluster& c, int e) const;
   // The loops that store an equation's results.
@@ -249,6 +254,7 @@ class Fuser {
   std::map<int, Work> work_;  // of reductions, as far as asked for
   std::map<int, bool>
       cellular_;           // loops and branches that are loops over cells, as far as asked for
+  std::set<int> stacked_;  // what is put together of such parts
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;

@@ -97,9 +97,10 @@ struct ChosenSum {
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
   Kind kind = Kind::loop;
-  Shape shape;          ///< the iteration space (of reductions: the operand's shape)
-  Vars roots;           ///< stored at each index of `shape`
-  std::set<Var> woven;  ///< those of shape (n, k) whose columns are known at an index of (n, 1)
+  Shape shape;  ///< the iteration space (of reductions: the operand's shape)
+  Vars roots;   ///< stored at each index of `shape`
+  /// Those of shape (n, k) whose columns are known at an index of (n, 1), and of (k, n) whose parts are at one of (1, n).
+  std::set<Var> woven;
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
@@ -245,8 +246,8 @@ struct PlanOptions {
   bool cells = true;       ///< small loops keep their state in registers
   bool segments = true;    ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
-  bool weave_columns = true;     ///< columns are put side by side in the kernel that makes them
-  bool schedule = true;          ///< kernels in an order that needs less memory
+  bool weave_columns = true;  ///< columns and parts are put together in the kernel that makes them
+  bool schedule = true;       ///< kernels in an order that needs less memory
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own
