@@ -49,19 +49,23 @@ TEST(OneKernel, AreSumsOfRowsAndOfColumns) {
   }
 }
 
-// A step of heat: what is added to the interior is computed there, and nothing around it.
+// A step of heat: what is added to the interior is computed there, and nothing around it; so is what replaces the interior.
 TEST(OneKernel, IsAStepWithABorder) {
-  for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const Shape& shape : {Shape{256, 256}, Shape{97, 131}}) {
-      const Program step = [](std::span<const Array> x) {
-        const Array& u = x[0];
-        const auto from = [&](int i, int j) {
-          return u(slice(1 + i, u.shape(0) - 1 + i), slice(1 + j, u.shape(1) - 1 + j));
+  for (const bool adds : {true, false}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      for (const Shape& shape : {Shape{256, 256}, Shape{97, 131}}) {
+        const Program step = [&](std::span<const Array> x) {
+          const Array& u = x[0];
+          const auto from = [&](int i, int j) {
+            return u(slice(1 + i, u.shape(0) - 1 + i), slice(1 + j, u.shape(1) - 1 + j));
+          };
+          const Array flow = from(1, 0) + from(-1, 0) + from(0, 1) + from(0, -1) - 4 * from(0, 0);
+          const auto interior = u.at(slice(1, -1), slice(1, -1));
+          const Array next = lax::div(flow, lax::exp(from(0, 0)));
+          return Arrays{adds ? interior.add(next) : interior.set(next)};
         };
-        const Array flow = from(1, 0) + from(-1, 0) + from(0, 1) + from(0, -1) - 4 * from(0, 0);
-        return Arrays{u.at(slice(1, -1), slice(1, -1)).add(lax::div(flow, lax::exp(from(0, 0))))};
-      };
-      expect_one_kernel(step, {uniform(shape, dtype)});
+        expect_one_kernel(step, {uniform(shape, dtype)});
+      }
     }
   }
 }

@@ -167,15 +167,20 @@ bool Fuser::may_produce(int k, const std::set<int>& readers) {
                       [&](int l) { return l != k && reach_.reaches(l, k); });
 }
 
-// Whether nearly all of a result is the operand, at other places: an interior that is computed, and what lies around it.
-// (Few vectors stay in registers rather.)
+// Whether nearly all of a result is the interior that an equation puts a border around, or writes over something at a known
+// place. (Few vectors stay in registers rather.)
 bool Fuser::adds_border(int e) const {
-  constexpr std::int64_t kPart = 8, kLeast = 512;  // of the operand, for the border; elements
-  if (eqn(e).primitive != &pad_p) return false;
-  const std::int64_t inner = jaxpr_.aval(eqn(e).inputs[0]).size();
-  const auto& config = eqn(e).params.as<PadParams>().padding_config;
-  return inner >= kLeast && size(e) - inner <= inner / kPart &&
-         std::none_of(config.begin(), config.end(), [](const auto& c) { return c[2] > 0; });
+  constexpr std::int64_t kPart = 8, kLeast = 512;  // of the interior, for the border; elements
+  const Eqn& x = eqn(e);
+  const bool is_update = x.primitive == &dynamic_update_slice_p;
+  if (!is_update && x.primitive != &pad_p) return false;
+  const std::int64_t inner = jaxpr_.aval(x.inputs[is_update ? 1 : 0]).size();
+  if (inner < kLeast || size(e) - inner > inner / kPart) return false;
+  if (is_update)
+    return std::all_of(x.inputs.begin() + 2, x.inputs.end(),
+                       [](const Atom& begin) { return begin.is_literal(); });
+  const auto& config = x.params.as<PadParams>().padding_config;
+  return std::none_of(config.begin(), config.end(), [](const auto& c) { return c[2] > 0; });
 }
 
 // All that read the equation that is being placed are asked about, each once or a few times.
