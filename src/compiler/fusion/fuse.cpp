@@ -70,17 +70,18 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   for (std::size_t e = 0; options.update_in_place && e < n; ++e) {
     if (is_better_stored_under_window(static_cast<int>(e))) forms_[e] = Form::kernel;
   }
-  barrier_uses_.resize(n);
-  for (std::size_t e = 0; e < n; ++e) {
-    std::copy_if(uses_[e].begin(), uses_[e].end(), std::back_inserter(barrier_uses_[e]),
-                 [&](const Use& u) { return is_barrier(form(u.consumer)); });
-  }
   of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
     of_small_[e] = cost_of_small(static_cast<int>(e));
   find_cheap();
   find_costs();
+  if (options.fuse && options.update_in_place) find_small_updates();
   if (options.fuse && options.weave_columns) find_stacked();
+  barrier_uses_.resize(n);
+  for (std::size_t e = 0; e < n; ++e) {
+    std::copy_if(uses_[e].begin(), uses_[e].end(), std::back_inserter(barrier_uses_[e]),
+                 [&](const Use& u) { return is_barrier(form(u.consumer)); });
+  }
   if (options.fuse && options.both_ways) find_crossed();
 }
 
@@ -96,6 +97,7 @@ Fusion Fuser::run() {
   for (Cluster& c : clusters_) c.kernel.can_be_cut = is_better_cut(c);
   std::vector<bool> in_place;
   for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
+  for (const int e : small_updates_) read_before({{e, 0, 0}});
   return {ordered(), in_memory_, std::move(in_place)};
 }
 
@@ -105,6 +107,7 @@ const Shape& Fuser::shape(int e) const {
 }
 
 void Fuser::find_costs() {
+  costs_.clear();
   for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
     int cost = element_costs_[e] + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
     for (const Atom& a : eqn(e).inputs) {
@@ -310,18 +313,6 @@ bool Fuser::have_much_in_common(const Atoms& parts) const {
     }
   }
   return false;
-}
-
-// Of a value that nobody else reads: it is made where the result will be, and the window written over it. Of a window that is
-// most of the result, to read it from where it is saves more.
-bool Fuser::is_better_stored_under_window(int e) const {
-  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
-  if (!looks_for_window(jaxpr_, eqn(e)) || weight_of(out) < kLeastUpdated ||
-      jaxpr_.aval(eqn(e).inputs[1]).size() > out.size() / 2)
-    return false;
-  const int p = producer(eqn(e).inputs[0]);
-  return p >= 0 && uses(p).size() == 1 && !is_out_[static_cast<std::size_t>(p)] &&
-         (is_fusible(form(p)) || form(p) == Form::kernel) && form(p) != Form::reshape;
 }
 
 // Lanes from a place on that nobody knows lie in different parts: each would look for its own, and load it alone.

@@ -183,8 +183,6 @@ class Fuser {
   bool reads_as_number(const Use& use, int e);
   // Whether the result of an equation lies in memory under other shapes only.
   bool is_named_anew(int e) const;
-  // Whether e, which writes a window over something, is a kernel that is made in place.
-  bool is_better_stored_under_window(int e) const;
   // Whether somebody reads e, which joins parts along its rows, from a place on that is not known.
   bool is_cut_anywhere(int e) const;
   // Whether columns are put together in memory before others read them.
@@ -198,6 +196,17 @@ class Fuser {
   void merge_siblings(int k);
   static bool same_alignment(const Cluster& a, const Cluster& b);
   void absorb(int k, int other);
+
+  // ---- updates (fuse_updates.cpp)
+  // Whether e, which writes a window over something, is a kernel that is made in place.
+  bool is_better_stored_under_window(int e) const;
+  // Updates of small parts of what is stored anyway are kernels that are made in place, too.
+  void find_small_updates();
+  std::set<int> small_updates(const std::set<int>& refused) const;
+  // As far as is known before it is placed.
+  bool is_stored_anyway(int e) const;
+  // Whether everybody else reads e for what is written there, by this update or a later one: before it is written over.
+  bool is_read_for_updates(int e, int update) const;
 
   // ---- products (fuse_products.cpp)
   // Cheap arithmetic on the results of products in loops goes into these.
@@ -253,7 +262,8 @@ class Fuser {
       of_small_;              // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, Work> work_;  // of reductions, as far as asked for
   std::map<int, bool>
-      cellular_;           // loops and branches that are loops over cells, as far as asked for
+      cellular_;  // loops and branches that are loops over cells, as far as asked for
+  std::set<int> small_updates_;
   std::set<int> stacked_;  // what is put together of such parts
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
