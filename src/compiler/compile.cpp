@@ -362,6 +362,7 @@ PlanOptions plan_options(const Compilation& c) {
           .cells = c.enabled("cells"),
           .segments = c.enabled("segments"),
           .overlap_segments = c.enabled("overlap_segments"),
+          .compute_places = c.enabled("compute_places"),
           .weave_columns = c.enabled("weave_columns"),
           .schedule = c.enabled("schedule")};
 }
@@ -434,7 +435,10 @@ void group_in_blocks(Compilation& c, Jaxpr& jaxpr, const PlanOptions& options) {
               "it stands in for row_updates where that does not run"))
     c.run_always("sums_in_parts", jaxpr,
                  [](const Jaxpr& j) { return group_updates(j, Places::as_they_are); });
-  if (large) c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, options); });
+  // Places that stay in a cache since rows are looked up in blocks are better stored.
+  PlanOptions by_kernels = options;
+  by_kernels.compute_places = false;
+  if (large) c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, by_kernels); });
 }
 
 /// What the passes make of the lowered program: the plan, with all values in memory.

@@ -70,6 +70,26 @@ TEST(OneKernel, IsAStepWithABorder) {
   }
 }
 
+// Where what is carried along has come from: four look-ups at places that all compute, and nobody stores.
+TEST(OneKernel, IsAStepOfAdvection) {
+  const Program step = [](std::span<const Array> x) {
+    const Array &q = x[0], &shape = x[0];
+    const auto coordinate = [&](int d) {
+      const Array at = lax::sub(lax::iota(DType::f32, shape.shape(), d), x[1 + d]);
+      return clip(at, 0, static_cast<float>(shape.shape(d)) - 1.001f);
+    };
+    const Array y = coordinate(0), x1 = coordinate(1);
+    const Array i = lax::convert_element_type(lax::floor(y), DType::i32),
+                j = lax::convert_element_type(lax::floor(x1), DType::i32);
+    const Array v = y - i.astype(DType::f32), u = x1 - j.astype(DType::f32);
+    const auto along = [&](const Array& row) { return q(row, j) * (1 - u) + q(row, j + 1) * u; };
+    return Arrays{along(i) * (1 - v) + along(i + 1) * v};
+  };
+  const Shape shape{600, 1000};
+  expect_one_kernel(step, {uniform(shape, DType::f32), uniform(shape, DType::f32, -2, 2, 2),
+                           uniform(shape, DType::f32, -2, 2, 3)});
+}
+
 TEST(OneKernel, IsAJittedScalarFunction) {
   const auto f = jit([](const Array& x) { return lax::mul(lax::sin(x), x); });
   f(1.5);

@@ -387,6 +387,16 @@ std::map<std::string_view, Example> examples() {
                        },
                        {uniform({64, 3}, DType::f64)},
                        words("jaxpr", "= add")};
+  // Places that are read off arrays in rows, which blocks of rows do not go through.
+  all["compute_places"] = {
+      [](std::span<const Array> x) {
+        const Array row = lax::iota(DType::f32, x[0].shape(), 0);
+        const Array i = lax::convert_element_type(lax::floor(lax::exp(row * 0.01f)), DType::i32);
+        const Array j = lax::convert_element_type(lax::floor(lax::exp(x[0] * 4)), DType::i32);
+        return Arrays{x[0](i, j) + x[0](i, j + 1) + x[0](i + 1, j) + x[0](i + 1, j + 1)};
+      },
+      {uniform({600, 1024}, DType::f32)},
+      kernels};
   all["weave_columns"] = {
       [](std::span<const Array> x) {
         const auto column = [](const Array& a) { return expand_dims(a, 1); };

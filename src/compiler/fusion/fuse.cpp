@@ -137,7 +137,23 @@ Align Fuser::align_of(const Use& use, int e, int k) const {
   if (found == c.align.end()) return Align::other;
   if (f == Form::element && shape(e) == shape(use.consumer)) return found->second;
   if (f == Form::reshape || adds_dimensions(use.consumer)) return found->second;
+  if (found->second == Align::iteration && gives_places(use, e, c.kernel.shape.num_elements()))
+    return found->second;
   return Align::other;
+}
+
+// Of several look-ups, that is. Places that stay in the caches are better stored, and so are those of one look-up: while they
+// are computed nothing waits for what is looked up.
+bool Fuser::gives_places(const Use& use, int e, std::int64_t elements) const {
+  const Eqn& reader = eqn(use.consumer);
+  const auto bytes = static_cast<std::int64_t>(size_of(jaxpr_.aval(use.var).dtype));
+  if (!options_.compute_places || elements < kBeyondCaches / bytes) return false;
+  const bool weaves = compiler::weaves(jaxpr_, eqn(e));
+  if (!weaves && (size(e) != elements || uses(e).size() < 2)) return false;
+  if (reader.primitive == &gather_p)
+    return size(use.consumer) == elements && reader.inputs[1] == Atom::var(use.var) &&
+           !(reader.inputs[0] == reader.inputs[1]) && window_of(reader).num_elements() == 1;
+  return !weaves && size(use.consumer) > elements && compiler::weaves(jaxpr_, reader);
 }
 
 bool Fuser::adds_dimensions(int e) const {

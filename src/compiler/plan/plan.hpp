@@ -246,6 +246,7 @@ struct PlanOptions {
   bool cells = true;       ///< small loops keep their state in registers
   bool segments = true;    ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
+  bool compute_places = true;    ///< large look-ups compute their places, and do not read them
   bool weave_columns = true;  ///< columns and parts are put together in the kernel that makes them
   bool schedule = true;       ///< kernels in an order that needs less memory
   /// The last of each chain gives a result of the program. All of its results share one memory.
