@@ -164,6 +164,35 @@ TEST(CompiledElementwise, BitsAreCountedByInstructions) {
   }
 }
 
+// By products of halves, where there is no product of which the upper half is wanted.
+TEST(CompiledElementwise, ConstantsDivideWholeVectors) {
+  const std::vector<std::int64_t> divisors = {
+      3,         5,          7,         10,         14,         -3, -7,        641,
+      998244353, -998244353, INT32_MAX, 4294967297, 1000000007, 6,  INT64_MAX, INT64_MIN + 1};
+  const Array bits = random::bits(random::key(3), {2'003}, DType::u64);
+  const Array some = bits >> (bits % lax::full({2'003}, DType::u64, 64));
+  for (const DType dtype : {DType::i64, DType::u64}) {
+    for (const std::int64_t divisor : divisors) {
+      const auto by = [&] {
+        const bool wraps = dtype == DType::u64;  // those below 0 are large
+        const Array d = wraps ? Array(static_cast<std::uint64_t>(divisor)) : Array(divisor);
+        return full({2'003}, d.astype(dtype));
+      };
+      const Program f = [&](std::span<const Array> x) {
+        return Arrays{lax::div(x[0], by()), lax::rem(x[0], by())};
+      };
+      const Array any = some.astype(dtype), whole = lax::mul(lax::div(any, by()), by());
+      const Array one = lax::full({2'003}, dtype, 1);
+      for (const Array& x : {any, -any, whole, whole - one, whole + one}) {
+        const std::string ir = check(f, {x}, 1)->text("ir");
+        if (runtime::target_isa() == runtime::Isa::generic) continue;  // of two elements
+        for (const char* name : {"div <", "rem <"})
+          EXPECT_EQ(ir.find(name), std::string::npos) << dtype << " by " << divisor;
+      }
+    }
+  }
+}
+
 TEST(CompiledElementwise, IntegerDivisionIsExactForAllBytesAndNearWholeQuotients) {
   const auto divide = [](std::span<const Array> x) {
     return Arrays{lax::div(x[0], x[1]), lax::rem(x[0], x[1])};
