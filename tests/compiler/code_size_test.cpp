@@ -120,6 +120,22 @@ TEST(CodeSize, ColumnsOfFewRowsArePutTogetherInALoop) {
   }
 }
 
+// Elements of columns are read one by one: what is done with a few vectors of many is a loop.
+TEST(CodeSize, FewVectorsOfManyColumnsAreALoop) {
+  const Program f = [](std::span<const Array> x) {
+    Array sum = x[0];
+    for (std::int64_t c = 0; c < 40; ++c)
+      sum = sum + lax::reshape(lax::slice(lax::sin(x[1]), {0, 3 * c}, {x[1].shape()[0], 3 * c + 1}),
+                               x[0].shape());
+    return Arrays{sum};
+  };
+  const auto loads = [&](std::int64_t rows) {
+    const Arrays in{uniform({rows}, DType::f32), uniform({rows, 1200}, DType::f32)};
+    return lines_with(check(f, in), " load ");
+  };
+  EXPECT_EQ(loads(64), loads(128));
+}
+
 // Bytes for which processors have no scatter: neither 16 addresses in a vector for each store, nor 16 stores in place.
 TEST(CodeSize, ElementsThatLieApartAreWrittenByFunctions) {
   const Program f = [](std::span<const Array> x) {

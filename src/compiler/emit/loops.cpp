@@ -17,19 +17,31 @@ namespace {
 // Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
 // takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
 constexpr std::int64_t kWholeRow = 4;
-// Equations: with more there is no lack of what to do meanwhile. Numbers that are looked up one by one, and columns that are
-// put together, are as much code as so many.
+// Equations: with more there is no lack of what to do meanwhile. Numbers that are looked up one by one, as those of a
+// column are, and columns that are put together are as much code as so many.
 constexpr std::size_t kMostWrittenOut = 300, kForLookUp = 16, kForColumn = 8;
 // Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
 // on vectors.
 constexpr std::int64_t kWholeRowOfPositions = 256;
+
+// Whether each lane takes its element of another row. Short rows in memory are read together.
+bool takes_column(const KernelContext& k, const Eqn& eqn) {
+  if (eqn.primitive != &slice_p || !eqn.inputs[0].is_var()) return false;
+  const int from = k.producer[static_cast<std::size_t>(eqn.inputs[0].var())];
+  const bool in_memory = from < 0 || !k.kernel().members.contains(from);
+  const Shape& all = k.scope.jaxpr.aval(eqn.inputs[0]).shape;
+  const Shape& column = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+  const std::int64_t together = in_memory ? static_cast<std::int64_t>(kMostWoven) : 1;
+  return column.num_elements() > 1 && column.back() == 1 && all.back() > together;
+}
 
 bool is_written_out(const KernelContext& k, std::int64_t vectors) {
   std::size_t positions = 0, code = 0;
   for (const int e : k.kernel().members) {
     const Eqn& eqn = k.eqn(e);
     positions += eqn.primitive == &iota_p;
-    code += eqn.primitive == &gather_p ? kForLookUp : 1;
+    const bool one_by_one = eqn.primitive == &gather_p || takes_column(k, eqn);
+    code += one_by_one ? kForLookUp : 1;
     if (k.kernel().woven.contains(eqn.outputs[0])) code += kForColumn * eqn.inputs.size();
   }
   if (vectors <= kWholeRow) return vectors == 1 || code <= kMostWrittenOut;
