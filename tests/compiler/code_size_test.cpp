@@ -120,6 +120,21 @@ TEST(CodeSize, ColumnsOfFewRowsArePutTogetherInALoop) {
   }
 }
 
+// Of hundreds that are put together, each part is stored before the next is computed: they would wait on the stack.
+TEST(CodeSize, ColumnsAreStoredAsTheyAreComputed) {
+  const auto square = [](const Array& x) { return lax::mul(x, x); };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Arrays in{uniform({192, 120}, dtype)};
+    const Compiled code = check(columns(5, 2, 120, square), in, 1);
+    const std::string ir = code->text("ir");
+    const std::string body = ir.substr(0, ir.find("define internal void @store"));
+    if (body.size() == ir.size()) continue;  // fewer lanes: rows are whole vectors
+    const std::size_t first = body.find("call void @store");
+    EXPECT_NE(body.find(" fmul ", first), std::string::npos) << dtype;
+    expect_same_for_any_number_of_threads(code, in);
+  }
+}
+
 // Elements of columns are read one by one: what is done with a few vectors of many is a loop.
 TEST(CodeSize, FewVectorsOfManyColumnsAreALoop) {
   const Program f = [](std::span<const Array> x) {

@@ -207,6 +207,9 @@ class CodeGen final : public Emitter {
   bool goes_by_rows(Scalar first, int k);
   /// The other way round: as many columns as there are values.
   void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
+  /// The same of k columns, each of which is computed before the first of some that are stored with it.
+  void store_columns(Pointer to, DType dtype, Scalar first, int k,
+                     const std::function<Scalar(int)>& column);
   /// A row from `to` on, whose elements are those of the row of `length` from `from` on that have these places.
   void store_permuted(Pointer to, Scalar at, Pointer from, Scalar first, DType dtype, int length,
                       const std::vector<int>& places);

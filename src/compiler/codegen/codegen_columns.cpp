@@ -322,9 +322,9 @@ std::string name_of_part(const char* verb, const Part& part, int rows, int k,
 
 }  // namespace
 
-void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align,
-                                        const std::vector<Value*>& columns, int w) {
-  const auto k = static_cast<int>(columns.size());
+void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
+                                        int w,
+                                        const std::function<Vectors(int first, int n)>& columns) {
   const auto store_row = [&](const Part& part, const Vectors& rows, int r, Value* to, int skipped) {
     const auto [vector, lane] = part.order.place_of(r);
     std::vector<int> lanes(static_cast<std::size_t>(part.n));
@@ -336,16 +336,13 @@ void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align
     else b.CreateAlignedStore(row, address, align);
   };
   const std::vector<Part> parts = parts_of_rows(k, w, align);
-  const auto columns_of_part = [&](const Part& part) {
-    return Vectors(columns.begin() + part.first, columns.begin() + part.first + part.n);
-  };
   if (k > kMostInPlace) {
     for (const Part& part : parts) {
       const std::string name =
           name_of_part(streaming ? "stream" : "store", part, active, k, name_of(vector_type(t, w)));
       std::vector<llvm::Type*> types(static_cast<std::size_t>(part.n), vector_type(t, w));
       types.insert(types.begin(), b.getPtrTy());
-      Vectors arguments = columns_of_part(part);
+      Vectors arguments = columns(part.first, part.n);
       arguments.insert(arguments.begin(),
                        b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(part.first)));
       b.CreateCall(helper(name, b.getVoidTy(), types,
@@ -362,8 +359,11 @@ void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align
     }
     return;
   }
+  const Vectors all = columns(0, k);
   std::vector<Vectors> rows;
-  for (const Part& part : parts) rows.push_back(part.order.rows(b, columns_of_part(part)));
+  for (const Part& part : parts)
+    rows.push_back(
+        part.order.rows(b, {all.begin() + part.first, all.begin() + part.first + part.n}));
   for (int r = 0; r < active; ++r) {
     for (std::size_t p = 0; p < parts.size(); ++p)
       store_row(parts[p], rows[p], r, first, parts[p].first);
@@ -488,23 +488,38 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
 }
 
 void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns) {
+  store_columns(to, dtype, first, static_cast<int>(columns.size()),
+                [&](int c) { return columns[static_cast<std::size_t>(c)]; });
+}
+
+void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, int k,
+                            const std::function<Scalar(int)>& column) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(to.handle), *i = node_of(first);
-  const int w = m.width(i), k = static_cast<int>(columns.size());
+  const int w = m.width(i);
   if (w == 1 || i->stride != k) {
+    Scalars columns;
+    for (int c = 0; c < k; ++c) columns.push_back(column(c));
     for (int c = 0; c < k; ++c)
       store(to, dtype, add(first, index(c)), columns[static_cast<std::size_t>(c)]);
     return;
   }
   llvm::Type* t = shuffled_as(m.b, m.memory_type(dtype));
-  Vectors values;
-  for (const Scalar c : columns) values.push_back(m.as_vector(node_of(c), w));
-  m.at(m.depth());
-  for (Value*& v : values) v = m.b.CreateBitCast(m.to_memory(v, dtype), m.vector_type(t, w));
+  const auto values_of = [&](int from, int n) {
+    Scalars columns;
+    for (int c = from; c < from + n; ++c) columns.push_back(column(c));
+    Vectors values;
+    for (const Scalar c : columns) values.push_back(m.as_vector(node_of(c), w));
+    m.at(m.depth());
+    for (Value*& v : values) v = m.b.CreateBitCast(m.to_memory(v, dtype), m.vector_type(t, w));
+    return values;
+  };
   const llvm::Align align(size_of(dtype));
-  if (takes_parts(k, w, m.streaming))
-    return m.store_parts_of_rows(t, m.element_address(t, p, i), align, values, w);
-  const Vectors rows = rows_of(m.b, values, w);
+  if (takes_parts(k, w, m.streaming)) {
+    m.at(m.depth());
+    return m.store_parts_of_rows(t, m.element_address(t, p, i), align, k, w, values_of);
+  }
+  const Vectors rows = rows_of(m.b, values_of(0, k), w);
   for (int v = 0; v < k; ++v) {
     const int count = std::min(w, m.active * k - v * w);
     if (count <= 0) break;

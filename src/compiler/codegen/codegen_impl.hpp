@@ -342,8 +342,9 @@ struct CodeGen::Impl {
                                             int k, int w);
   std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                                int k, int w);
-  void store_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
-                           const std::vector<llvm::Value*>& columns, int w);
+  void store_parts_of_rows(
+      llvm::Type* t, llvm::Value* first, llvm::Align align, int k, int w,
+      const std::function<std::vector<llvm::Value*>(int first, int n)>& columns);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f, Kind k);

@@ -251,7 +251,9 @@ class SegmentsEmitter {
         for (const Atom& a : columns_of_root(k_.scope.jaxpr, kernel_, k_.producer, v))
           columns.push_back(result(tape, value_at, a));
         gen_.set_lanes(lanes, active);
-        if (kernel_.woven.contains(v)) value_at.store_columns(k_.value_of(v), at, columns);
+        if (kernel_.woven.contains(v))
+          value_at.store_columns(k_.value_of(v), at, static_cast<int>(columns.size()),
+                                 [&](int c) { return columns[static_cast<std::size_t>(c)]; });
         else value_at.store(k_.value_of(v), at, columns[0]);
       }
       gen_.set_streaming(false);

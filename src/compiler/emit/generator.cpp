@@ -286,17 +286,16 @@ Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
                       "' cannot be fused");
 }
 
-void Generator::store_columns(int value, const Point& at, const Scalars& columns) {
+void Generator::store_columns(int value, const Point& at, int k,
+                              const std::function<Scalar(int)>& column) {
   const Value& v = plan_.values[static_cast<std::size_t>(value)];
-  const auto count = static_cast<std::int64_t>(columns.size());
-  if (at.shape.back() == 1 && v.aval.shape.back() == count) {
-    const Scalar first = gen_.mul(flat(at), gen_.index(count));
-    return gen_.store_columns(pointer(value), v.aval.dtype, first, columns);
-  }
+  if (at.shape.back() == 1 && v.aval.shape.back() == k)
+    return gen_.store_columns(pointer(value), v.aval.dtype, gen_.mul(flat(at), gen_.index(k)), k,
+                              column);
   const Scalar place = flat(at);
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (int i = 0; i < k; ++i) {
     const Scalar to = gen_.add(place, gen_.index(i * at.shape.num_elements()));
-    gen_.store(pointer(value), v.aval.dtype, to, columns[static_cast<std::size_t>(i)]);
+    gen_.store(pointer(value), v.aval.dtype, to, column(i));
   }
 }
 
