@@ -112,6 +112,16 @@ TEST(SmallUpdates, KeepWhatOthersRead) {
          const Array x = field(a[0]), y = field(a[0] + 1);
          return Arrays{x.at(0).set(y(1)), y.at(0).set(x(1))};
        }},
+      {"of what was set",
+       [&](Inputs a) {
+         const Array x = field(a[0]), y = field(a[0] + 1), z = x.at(0).set(y(1));
+         return Arrays{z, y.at(0).set(x(1) + z(2))};
+       }},
+      {"in the kernel of what was set",
+       [&](Inputs a) {
+         const Array x = field(a[0]), y = field(a[0] + 1), z = x.at(0).set(y(1));
+         return Arrays{z, y.at(0).set(x(1)), cos(z(5))};
+       }},
       {"by itself",
        [&](Inputs a) {
          const Array x = field(a[0]), y = set(x);

@@ -31,7 +31,8 @@ bool reads_with_stride(const Jaxpr& jaxpr, const Eqn& eqn) {
 
 }  // namespace
 
-Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced)
+Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced,
+             const std::set<int>& late_updates)
     : jaxpr_(jaxpr), options_(options), forced_(forced), producer_(producers(jaxpr)) {
   const std::size_t n = jaxpr.eqns().size();
   uses_.resize(n);
@@ -75,7 +76,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
     of_small_[e] = cost_of_small(static_cast<int>(e));
   find_cheap();
   find_costs();
-  if (options.fuse && options.update_in_place) find_small_updates();
+  if (options.fuse && options.update_in_place) find_small_updates(late_updates);
   if (options.fuse && options.weave_columns) find_stacked();
   barrier_uses_.resize(n);
   for (std::size_t e = 0; e < n; ++e) {
@@ -97,8 +98,11 @@ Fusion Fuser::run() {
   for (Cluster& c : clusters_) c.kernel.can_be_cut = is_better_cut(c);
   std::vector<bool> in_place;
   for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
-  for (const int e : small_updates_) read_before({{e, 0, 0}});
-  return {ordered(), in_memory_, std::move(in_place)};
+  std::set<int> late;
+  for (const int e : small_updates_) {
+    if (!read_before({{e, 0, 0}})) late.insert(e);
+  }
+  return {ordered(), in_memory_, std::move(in_place), std::move(late)};
 }
 
 const Shape& Fuser::shape(int e) const {
@@ -596,9 +600,16 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
   constexpr int kTurns = 4;  // no plan of 1,700 programs is another one for it
-  std::set<int> forced = options.alone;
+  std::set<int> forced = options.alone, late_updates;
+  const auto placed = [&] {
+    for (;;) {
+      Fusion fusion = Fuser(jaxpr, options, forced, late_updates).run();
+      if (fusion.late_updates.empty()) return fusion;
+      late_updates.merge(fusion.late_updates);
+    }
+  };
   for (int turn = 1;; ++turn) {
-    Fusion fusion = Fuser(jaxpr, options, forced).run();
+    Fusion fusion = placed();
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
       if (!is_barrier(c.form) || c.kernel.goes_on())

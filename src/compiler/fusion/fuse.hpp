@@ -37,6 +37,8 @@ struct Fusion {
   std::vector<Cluster> clusters;  ///< in an order in which they can run
   std::vector<bool> in_memory;    ///< of each equation: its results are stored
   std::vector<bool> updates_in_place;
+  std::set<int>
+      late_updates;  ///< of small parts, whose operand others read only later: none, in what fuse returns
 };
 
 using detail::producers;

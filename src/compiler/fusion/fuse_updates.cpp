@@ -27,8 +27,7 @@ constexpr std::int64_t kPart = 8;
 }  // namespace
 
 // Borders and sources of a field: what is set there depends on the field itself, which is stored for that.
-void Fuser::find_small_updates() {
-  std::set<int> refused;
+void Fuser::find_small_updates(std::set<int> refused) {
   const auto is_refused = [&](int e) {
     if (is_read_for_updates(producer(eqn(e).inputs[0]), e)) return false;
     refused.insert(e);

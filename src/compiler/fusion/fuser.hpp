@@ -21,7 +21,8 @@ namespace compiler {
 class Fuser {
  public:
   /// `forced`: equations whose results must be stored.
-  Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced);
+  Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced,
+        const std::set<int>& late_updates);
   Fusion run();
 
  private:
@@ -203,11 +204,12 @@ class Fuser {
   // Whether e, which writes a window over something, is a kernel that is made in place.
   bool is_better_stored_under_window(int e) const;
   // Updates of small parts of what is stored anyway are kernels that are made in place, too.
-  void find_small_updates();
+  void find_small_updates(std::set<int> refused);
   std::set<int> small_updates(const std::set<int>& refused) const;
   // As far as is known before it is placed.
   bool is_stored_anyway(int e) const;
-  // Whether everybody else reads e for what is written there, by this update or a later one: before it is written over.
+  // Whether everybody else reads e for what is written there, by this update or a later one: before it is written over, as far
+  // as is known before kernels are placed. Where it turns out that one comes later, all is placed again without the update.
   bool is_read_for_updates(int e, int update) const;
 
   // ---- products (fuse_products.cpp)
