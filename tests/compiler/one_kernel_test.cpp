@@ -114,6 +114,16 @@ TEST(OneKernel, StacksPartsThatHaveMuchInCommon) {
   }
 }
 
+// Large ones go around the caches where all parts begin with a line, and only there.
+TEST(OneKernel, StacksLargePartsWhereverTheyBegin) {
+  const auto f = [](std::span<const Array> x) {
+    const Array t = sin(x[0]) * x[1];
+    return Arrays{lax::concatenate(Arrays{t, t + x[0]}, 0)};
+  };
+  for (const std::int64_t n : {2'500'003, 2'500'032})
+    check(f, {uniform({1, n}, DType::f32), uniform({1, n}, DType::f32, -1, 1, 2)}, 1);
+}
+
 // What others read of them at other places is in memory when they do, and what is written over is not what is read.
 TEST(OneKernel, StacksNothingOverWhatIsReadOfParts) {
   const auto step = [](std::span<const Array> x) {

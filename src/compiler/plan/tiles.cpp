@@ -193,7 +193,6 @@ class TileGrouper {
         !std::all_of(k.epilogue.begin(), k.epilogue.end(), fits))
       return false;
     if (k.kind == Kernel::Kind::loop) {
-      if (!k.woven.empty() && !cut.fits(k.shape)) return false;
       const auto transposes = [&](int e) { return eqn(in, e).primitive == &transpose_p; };
       const bool flat = k.linear && k.shape.num_elements() != cut.extent;
       return std::none_of(k.members.begin(), k.members.end(), transposes) &&
