@@ -488,7 +488,7 @@ void multiply_in_tiles(const GemmBlocks* blocks, const View& lhs, const View& rh
   const std::int64_t parts =
       parts_of(kTiles, {out.shape[0], out.shape[1], out.shape[2], lhs.shape[2]});
   const auto a = bf16_words(lhs, 2), b = bf16_words(rhs, 1);
-  if (a && b && has_normal_sums(a->least, b->least)) {
+  if (loop != nullptr && a && b && has_normal_sums(a->least, b->least)) {
     return run_in_parts(parts, 1, product(a->view, b->view),
                         [loop](const Product& p) { run_tiles(p, loop); });
   }
@@ -535,8 +535,13 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
 
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   if (detail::is_small_float(dtype)) {  // all in f32 beside it
-    return p.batch * (p.m * p.k + p.k * p.n + p.m * p.n) * 4 +
-           matmul_scratch(DType::f32, p, threads);
+    // Of arrays without elements, other sizes may be any numbers.
+    std::int64_t elements = 0;
+    for (const auto& [rows, columns] : {std::pair(p.m, p.k), {p.k, p.n}, {p.m, p.n}})
+      elements = detail::saturating_add(elements, detail::saturating_mul(rows, columns));
+    return detail::saturating_add(
+        detail::saturating_mul(4, detail::saturating_mul(p.batch, elements)),
+        matmul_scratch(DType::f32, p, threads));
   }
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const ProductSize turned{p.batch, p.n, p.m, p.k};
