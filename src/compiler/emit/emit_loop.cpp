@@ -122,12 +122,8 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
   if (bytes < least || k.bytes() <= stays_in_cache()) return false;
   // Parts that are stored one after the other begin where lines do only if they are whole lines.
   constexpr std::int64_t kWhole = 64;
-  const auto is_stacked = [&](Var v) {
-    return stacks(k.scope.jaxpr, k.eqn(k.producer[static_cast<std::size_t>(v)]));
-  };
-  const std::set<Var>& woven = k.kernel().woven;
   if (k.kernel().shape.num_elements() % kWhole != 0 &&
-      std::any_of(woven.begin(), woven.end(), is_stacked))
+      stacks_parts(k.scope.jaxpr, k.kernel(), k.producer))
     return false;
   // What was just read is in the caches: stores past these would have to throw it out.
   const auto is_overwritten = [&](int read) {

@@ -192,6 +192,13 @@ Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vecto
   return jaxpr.eqns()[static_cast<std::size_t>(producer[static_cast<std::size_t>(root)])].inputs;
 }
 
+bool stacks_parts(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer) {
+  return std::any_of(kernel.woven.begin(), kernel.woven.end(), [&](Var v) {
+    const int e = producer[static_cast<std::size_t>(v)];
+    return stacks(jaxpr, jaxpr.eqns()[static_cast<std::size_t>(e)]);
+  });
+}
+
 void store_before_reshapes(const Jaxpr& jaxpr, const std::vector<int>& producer,
                            std::set<int>& forced) {
   std::vector<bool> needs_indices;  // by equation: the flat one will not do

@@ -38,6 +38,8 @@ inline std::size_t dim_of_rows(const Shape& shape) {
 /// What a kernel stores of a root at an index: the root's element, or all columns of its row.
 Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer,
                       Var root);
+/// Whether a kernel stores parts of a root one after the other: not where it is itself.
+bool stacks_parts(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer);
 
 /// Sets `kernel.linear`: whether all its values can be had from the flat index alone, or else `alike_in_rows` and `of_rows`.
 /// Where they cannot, and a reshape inside would need divisions, what it reshapes joins `forced`: the equations

@@ -9,6 +9,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/segments.hpp"
 #include "compiler/plan/updates.hpp"
 #include "compiler/plan/windows.hpp"
@@ -398,11 +399,8 @@ class Planner {
     is_member_.resize(jaxpr().eqns().size());
     for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
     std::optional<Windows> windows;
-    // Parts that are stored one after the other are not where the kernel is.
-    const bool stacks_parts = std::any_of(k.woven.begin(), k.woven.end(), [&](Var v) {
-      return stacks(jaxpr(), eqn(producer_[static_cast<std::size_t>(v)]));
-    });
-    if (k.kind == Kernel::Kind::loop && !stacks_parts) windows.emplace(jaxpr(), producer_, c);
+    if (k.kind == Kernel::Kind::loop && !stacks_parts(jaxpr(), k, producer_))
+      windows.emplace(jaxpr(), producer_, c);
     for (const int e : k.members) {
       for (std::size_t i = 0; i < eqn(e).inputs.size(); ++i) {
         const Atom& a = eqn(e).inputs[i];
