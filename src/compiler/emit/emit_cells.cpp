@@ -166,19 +166,73 @@ class CellEmitter {
     const Read read = [&](std::size_t i, const Point& at) {
       const Value& value = k_.value(k_.step.reads[i]);
       // One number, where the whole operand repeats it.
-      const Scalar place = value.aval.size() == 1 ? gen_.index(0) : memory.flat(at);
-      return gen_.load(gen_.pointer(value.location), value.aval.dtype, place);
+      if (value.aval.size() > 1) return load(value, at, memory);
+      return gen_.load(gen_.pointer(value.location), value.aval.dtype, gen_.index(0));
     };
     const Elements results = region(eqn, loop_, read, true);
-    const std::vector<Labels>& labels = loop_.results;  // ys are stored row by row
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      for (std::size_t n = 0; n < results[i].size(); ++n) {
-        const Shape& shape = jaxpr.aval(eqn.outputs[i]).shape;
-        memory.store(k_.step.writes[i], point(shape, labels[i], static_cast<std::int64_t>(n)),
-                     results[i][n]);
-      }
+    for (std::size_t i = 0; i < results.size(); ++i) {  // ys are stored row by row
+      const Shape& shape = jaxpr.aval(eqn.outputs[i]).shape;
+      const auto elements = static_cast<std::int64_t>(results[i].size());
+      store(
+          k_.step.writes[i], shape, loop_.results[i], elements, memory,
+          [&](std::int64_t n) { return results[i][static_cast<std::size_t>(n)]; },
+          [](const Point& at) { return at; });
     }
   }
+
+  // ---- memory ------------------------------------------------------------------------------------
+  // An element of an array; with the others of its cell, where these lie one after the other and next to those of the next
+  // cell.
+  Scalar load(const Value& value, const Point& at, Generator& memory) {
+    const Pointer from = gen_.pointer(value.location);
+    Index index = memory.indices(at);
+    std::int64_t numbers = 1, number = 0;
+    for (std::size_t d = index.size(); d-- > 0;) {
+      std::int64_t i = 0;
+      if (at.shape[d] != 1 && !CodeGen::known_constant(index[d], i)) break;
+      number += i * numbers;
+      numbers *= at.shape[d];
+      index[d] = gen_.index(0);
+    }
+    if (in_columns(numbers)) {
+      const Scalar first = memory.flat({at.shape, index, std::nullopt});
+      const int k = static_cast<int>(numbers);
+      if (gen_.goes_by_rows(first, k))
+        return gen_.load_columns(from, value.aval.dtype, first,
+                                 k)[static_cast<std::size_t>(number)];
+    }
+    return gen_.load(from, value.aval.dtype, memory.flat(at));
+  }
+  // So many elements of a result, by number, at places that are made of their points; those of a cell that lie one after the
+  // other together.
+  void store(int to, const Shape& shape, const Labels& labels, std::int64_t elements,
+             Generator& memory, const std::function<Scalar(std::int64_t)>& element,
+             const std::function<Point(const Point&)>& place) {
+    const Value& value = k_.value(to);
+    const std::int64_t step = step_along(static_cast<int>(axis_.size()) - 1, shape, labels);
+    const bool together = in_columns(step) && numbers_behind(shape, labels) == step;
+    for (std::int64_t n = 0; n < elements;) {
+      const Point first = place(point(shape, labels, n));
+      if (!together) {
+        memory.store(to, first, element(n++));
+        continue;
+      }
+      gen_.store_columns(gen_.pointer(value.location), value.aval.dtype, memory.flat(first),
+                         static_cast<int>(step), [&](int c) { return element(n + c); });
+      n += step;
+    }
+  }
+  bool in_columns(std::int64_t numbers) const {
+    return k_.plan.emit.load_columns && gen_.lanes() > 1 && numbers > 1 &&
+           numbers <= static_cast<std::int64_t>(kMostWoven);
+  }
+  // The elements of a cell that lie one after the other.
+  static std::int64_t numbers_behind(const Shape& shape, const Labels& labels) {
+    std::int64_t numbers = 1;
+    for (std::size_t d = shape.size(); d-- > 0 && labels[d] == kUnrolled;) numbers *= shape[d];
+    return numbers;
+  }
+
   // ---- the state as a flat list ------------------------------------------------------------------
   // Initial values: vectors from the start where cells differ.
   Scalars initial(const Jaxpr& body, const CellLoop::Program& program, std::size_t first,
@@ -308,11 +362,10 @@ class CellEmitter {
       const Shape& shape = p.jaxpr.aval(out).shape;
       const Labels labels =
           out.is_var() ? program.labels[static_cast<std::size_t>(out.var())] : Labels{};
-      for (std::int64_t e = 0; e < unrolled(shape, labels); ++e) {
-        const Point at = point(shape, labels, e);
-        const Scalar x = values(out, at);
-        values.store(k_.step.writes[i], with_row(row, p.length, at, values), x);
-      }
+      store(
+          k_.step.writes[i], shape, labels, unrolled(shape, labels), values,
+          [&](std::int64_t n) { return values(out, point(shape, labels, n)); },
+          [&](const Point& at) { return with_row(row, p.length, at, values); });
     }
   }
 
