@@ -326,8 +326,6 @@ TEST(CellLoops, WithoutEquationsAreLoopsStill) {
   EXPECT_LT(e->text("ir").size(), 60'000U);
 }
 
-// What each cell would compute for itself, and products that kernels have lanes for, stay kernels: networks, and filters
-// whose covariance all of a batch share.
 // So much code for each element that this took 16 s to compile.
 TEST(CellLoops, AreNoneWhereLanesLieApartForManyValues) {
   const auto turned = [](const Shape& shape) {
@@ -344,6 +342,8 @@ TEST(CellLoops, AreNoneWhereLanesLieApartForManyValues) {
   EXPECT_TRUE(turned({64, 160}));
 }
 
+// What each cell would compute for itself, and products that kernels have lanes for, stay kernels: networks, and filters
+// whose covariance all of a batch share.
 TEST(CellLoops, AreNoneWhereKernelsAreFaster) {
   const auto network = [](const Array& w, const Array& rows) {
     const Array zero = lax::full({w.shape()[0]}, DType::f64, 0);
@@ -363,6 +363,49 @@ TEST(CellLoops, AreNoneWhereKernelsAreFaster) {
   EXPECT_GE(cells(3), 1);
   EXPECT_EQ(cells(16), 0);
   EXPECT_EQ(cells(40), 0);
+}
+
+TEST(CellLoops, AreNoneWhereRegistersDoNotHoldWhatAMatrixMultiplies) {
+  const auto cells = [](std::int64_t states) {
+    const auto f = [](std::span<const Array> x) {
+      const auto run = [&](const Array& start) {
+        const auto step = [&](const Array& c) { return std::pair{tanh(matmul(x[0], c)), c}; };
+        return scan(step, start, none, {.length = 7});
+      };
+      const auto [last, rows] = vmap(run)(x[1]);
+      return Arrays{last, rows};
+    };
+    const Arrays operands{numbers({states, states}, 1, -.3, .3), numbers({50, states}, 2)};
+    return lines_with(check(f, operands, -1, 1e3), "kernel cells");
+  };
+  EXPECT_EQ(cells(4), 1);
+  EXPECT_EQ(cells(24), 0);
+}
+
+// Numbers of a cell that lie one after the other: constants, states, rows that are read and written.
+TEST(CellLoops, LoadAndStoreTheNumbersOfACellTogether) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::i64}) {
+    for (const std::int64_t k : {2, 3, 5, 6, 8, 11, 16}) {
+      for (const std::int64_t cells : {1, 7, 8, 33}) {
+        const auto f = [&](std::span<const Array> x) {
+          const auto step = [&](const Array& c, const Array& row) {
+            const Array next = lax::rev(c, {1}) * x[1] + row;
+            return std::pair{next, next - c};
+          };
+          const auto [last, rows] = scan(step, x[0], x[2]);
+          return Arrays{last, rows};
+        };
+        const auto some = [&](const Shape& shape, unsigned seed) {
+          return uniform(shape, dtype, -1, 1, seed);
+        };
+        const Compiled e =
+            check(f, {some({cells, k}, 1), some({cells, k}, 2), some({40, cells, k}, 3)}, -1, 8);
+        expect_one_cell_loop(e);
+        EXPECT_EQ(e->text("ir").find("masked.scatter"), std::string::npos);
+        if (k > 4) EXPECT_EQ(e->text("ir").find("masked.gather"), std::string::npos);
+      }
+    }
+  }
 }
 
 // ---- sums over the batch -------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "compiler/plan/dot.hpp"
 #include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -23,8 +24,9 @@ constexpr std::int64_t kMostUnrolled = 64;  // elements of a variable
 constexpr std::int64_t kMostWork = 3000;    // operations after unrolling
 constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vectors are worth more
 constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
-// Vectors whose lanes lie far apart in memory are read and written element by element: so much code for each that
-// loops with hundreds of them took seconds to compile, above all where lanes do not run along the last axis.
+// Vectors whose lanes lie far apart in memory are shuffled together with others, or read and written element by element: so
+// much code for each that loops with hundreds of them took seconds to compile, above all where lanes do not run along the
+// last axis.
 constexpr std::int64_t kNear = 4, kMostApart = 48, kMostApartTurned = 8, kMostWithSteps = 72;
 
 // What a loop with products, or with values that are the same for many cells, takes in cells and in kernels: in
@@ -35,6 +37,7 @@ struct Costs {
   // Of shapes that are only compiled for, they may be any number.
   double cells = 0, kernels = kKernel;
   bool products = false, repeated = false;
+  bool spilled = false;  // products of more numbers than there are registers
 };
 
 /// A program of a loop, and what is known of its variables.
@@ -436,7 +439,7 @@ class Analysis {
   }
 
   // Counts the numbers of the state, and whether few enough of them, and of rows, which results of the body from number
-  // `rows` on are, have lanes that lie apart. Short steps are loaded as whole vectors, but never stored so.
+  // `rows` on are, have lanes that lie apart.
   bool few_lie_apart(const ClassedProgram& body, const std::vector<Labels>& labels,
                      std::size_t rows, CellLoop& out) const {
     const int lanes = static_cast<int>(out.axes.size()) - 1;
@@ -462,8 +465,9 @@ class Analysis {
 
   // Every cell computes `n` elements of an equation's result, though they may be the same for many. Kernels compute
   // each once, with lanes along rows where these are not short.
-  void count(const Jaxpr& jaxpr, const Eqn& eqn, std::int64_t n, const Labels& labels,
-             const CellLoop& whole) {
+  void count(const Jaxpr& jaxpr, const Eqn& eqn, std::int64_t n,
+             const std::vector<Labels>& labels_of_all, const CellLoop& whole) {
+    const Labels& labels = labels_of_all[static_cast<std::size_t>(eqn.outputs[0])];
     const bool product = eqn.primitive == &dot_general_p;
     // What a reduction folds has been counted where it was computed.
     const std::int64_t terms = product ? terms_of(jaxpr, eqn) : 1, cost = element_cost(eqn);
@@ -487,12 +491,32 @@ class Analysis {
         std::ceil(elements * static_cast<double>(different) / static_cast<double>(lanes));
     if (product || form_of(jaxpr, eqn) == Form::reduction) costs_.kernels += Costs::kKernel;
     costs_.products |= product;
+    costs_.spilled |= product && in_registers(jaxpr, eqn, labels_of_all, whole) >=
+                                     runtime::target_vector_registers();
     costs_.repeated |= different < cells;
   }
-  // Fewer kernels have less to begin with, but memory between them: they have to be well ahead where cells have lanes.
+  // The numbers of a cell that a product with a matrix which is the same for all lanes takes or gives, whichever are fewer,
+  // with as many sums.
+  static std::int64_t in_registers(const Jaxpr& jaxpr, const Eqn& eqn,
+                                   const std::vector<Labels>& labels, const CellLoop& whole) {
+    const std::int64_t terms = std::max<std::int64_t>(terms_of(jaxpr, eqn), 1);
+    const int lanes = static_cast<int>(whole.axes.size()) - 1;
+    std::int64_t numbers = 0;
+    for (const Atom& a : eqn.inputs) {
+      if (!a.is_var() || lanes < 0) continue;
+      const Labels& of_a = labels[static_cast<std::size_t>(a.var())];
+      if (std::find(of_a.begin(), of_a.end(), lanes) == of_a.end())
+        numbers = std::max(numbers, 2 * std::min(terms, jaxpr.aval(a).size() / terms));
+    }
+    return numbers;
+  }
+  // Fewer kernels have less to begin with, but memory between them: they have to be well ahead where cells have lanes, and
+  // registers enough. What a product reads again for each vector of cells, kernels of products read for several (on Zen 4,
+  // networks of 12 numbers take 0.8 of the time in cells, of 16 as long, but three times as long to compile, of 24 1.4 times as
+  // long, of 48 twice).
   bool kernels_are_faster(bool lanes) const {
-    return (costs_.products || costs_.repeated) &&
-           costs_.cells > (lanes ? 2. : 1.) * costs_.kernels;
+    const double ahead = costs_.spilled ? 0.5 : lanes ? 2. : 1.;
+    return (costs_.products || costs_.repeated) && costs_.cells > ahead * costs_.kernels;
   }
 
   Labels labels_of(ClassedProgram& scope, Var v) {
@@ -532,7 +556,7 @@ class Analysis {
         if (eqn.outputs.empty()) continue;
         const auto v = static_cast<std::size_t>(eqn.outputs[0]);
         const std::int64_t n = unrolled(jaxpr.aval(eqn.outputs[0]).shape, program.labels[v]);
-        if (scope->state[v]) count(jaxpr, eqn, n, program.labels[v], whole);
+        if (scope->state[v]) count(jaxpr, eqn, n, program.labels, whole);
         const auto found = scope->inner.find(static_cast<int>(e));
         if (found == scope->inner.end()) continue;
         CellLoop loop;
