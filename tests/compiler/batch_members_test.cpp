@@ -45,6 +45,19 @@ Program jacobians_of_turns() {
 Array joined(const Arrays& parts, std::int64_t axis) { return lax::concatenate(parts, axis); }
 std::string batch(std::int64_t n, const char* of) { return "[" + std::to_string(n) + of + "]"; }
 
+// What a loop hands from trip to trip lies there in the shape of the array, whose rows are not as long as those that are put
+// together of its numbers.
+TEST(BatchMembers, OfLoopsAreStoredAsTheirArraysLie) {
+  const auto loop = [](std::span<const Array> a) {
+    const auto step = [](const Array& c) {
+      return tanh(lax::rev(maximum(sin(c), lax::rev(c, {1})), {1}));
+    };
+    return Arrays{fori_loop(0, 3, [&](const Array&, const Array& c) { return step(c); }, a[0])};
+  };
+  const Compiled e = check(loop, {uniform({64, 2, 4}, DType::f32)}, -1, 8, {.disabled = {"cells"}});
+  EXPECT_THAT(e->text("plan"), HasSubstr("kernel loop linear"));
+}
+
 TEST(BatchMembers, OfJacobiansTakeOneKernel) {
   for (const std::int64_t n : {17, 31, 64, 67, 500, 2055}) {
     SCOPED_TRACE(n);

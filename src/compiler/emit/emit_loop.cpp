@@ -86,14 +86,14 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
     const auto size = static_cast<int>(columns.size());
     const bool woven = kernel.woven.contains(v);
     if (woven && size > kMany && !overwrites) {
-      value_at.store_columns(to, at, size, value);
+      value_at.store_columns(v, at, size, value);
       continue;
     }
     Scalars values;
     for (int c = 0; c < size; ++c) values.push_back(value(c));
-    stores.emplace_back([&value_at, &at, to, woven, size, values] {
+    stores.emplace_back([&value_at, &at, v, to, woven, size, values] {
       if (woven)
-        value_at.store_columns(to, at, size,
+        value_at.store_columns(v, at, size,
                                [&](int c) { return values[static_cast<std::size_t>(c)]; });
       else value_at.store(to, at, values[0]);
     });

@@ -252,7 +252,7 @@ class SegmentsEmitter {
           columns.push_back(result(tape, value_at, a));
         gen_.set_lanes(lanes, active);
         if (kernel_.woven.contains(v))
-          value_at.store_columns(k_.value_of(v), at, static_cast<int>(columns.size()),
+          value_at.store_columns(v, at, static_cast<int>(columns.size()),
                                  [&](int c) { return columns[static_cast<std::size_t>(c)]; });
         else value_at.store(k_.value_of(v), at, columns[0]);
       }

@@ -286,16 +286,17 @@ Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
                       "' cannot be fused");
 }
 
-void Generator::store_columns(int value, const Point& at, int k,
+void Generator::store_columns(Var root, const Point& at, int k,
                               const std::function<Scalar(int)>& column) {
-  const Value& v = plan_.values[static_cast<std::size_t>(value)];
-  if (at.shape.back() == 1 && v.aval.shape.back() == k)
-    return gen_.store_columns(pointer(value), v.aval.dtype, gen_.mul(flat(at), gen_.index(k)), k,
-                              column);
+  const int value = scope_.value_of[static_cast<std::size_t>(root)];
+  const DType dtype = plan_.values[static_cast<std::size_t>(value)].aval.dtype;
+  const int e = producer_[static_cast<std::size_t>(root)];
+  if (!stacks(scope_.jaxpr, scope_.jaxpr.eqns()[static_cast<std::size_t>(e)]))
+    return gen_.store_columns(pointer(value), dtype, gen_.mul(flat(at), gen_.index(k)), k, column);
   const Scalar place = flat(at);
   for (int i = 0; i < k; ++i) {
     const Scalar to = gen_.add(place, gen_.index(i * at.shape.num_elements()));
-    gen_.store(pointer(value), v.aval.dtype, to, column(i));
+    gen_.store(pointer(value), dtype, to, column(i));
   }
 }
 

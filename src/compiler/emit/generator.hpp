@@ -44,8 +44,9 @@ class Generator {
   Scalar with_params(const Eqn& eqn, const Params& params, const Index& at);
   /// Stores an element of a value in memory.
   void store(int value, const Point& at, Scalar x);
-  /// The same of a whole row, of which `at` knows all indices but the last, or of parts that lie one after the other.
-  void store_columns(int value, const Point& at, int k, const std::function<Scalar(int)>& column);
+  /// The same of a whole row of a concatenation, of which `at` knows all indices but the last, or of parts that lie one after
+  /// the other.
+  void store_columns(Var root, const Point& at, int k, const std::function<Scalar(int)>& column);
   Pointer pointer(int value) {
     return gen_.pointer(plan_.values[static_cast<std::size_t>(value)].location);
   }
