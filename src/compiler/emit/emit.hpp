@@ -65,6 +65,7 @@ struct BlockOptions {
   CodeGen::Overlap overlap{};  ///< see CodeGen::loop_overlapping
   /// The last block may have fewer lanes: a power of two of them needs no mask.
   bool narrow_tail = false;
+  bool has_loops = false;  ///< blocks are not written out then, which would only be more code
 };
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
 /// extent of the whole dimension.

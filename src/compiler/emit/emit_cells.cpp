@@ -83,7 +83,7 @@ class CellEmitter {
                     axis_.back() = gen_.lane_index(base);
                     cell();
                   },
-                  {.overlap = overlap(size)});
+                  {.overlap = overlap(size), .has_loops = !is_straight()});
     });
   }
 
@@ -132,27 +132,30 @@ class CellEmitter {
     std::vector<int> producer;
   };
 
-  // Whether the loop over cells is like any other, whose trips are done side by side: a cell's code has no loop, and
-  // is short.
-  bool is_straight(std::int64_t size) const {
-    constexpr std::int64_t kMostWork = 64, kLeastVectors = 16;
+  // Whether a cell's code has no loop.
+  bool is_straight() const {
     const Eqn& eqn = k_.eqn(k_.kernel().eqn);
-    if (!k_.plan.emit.interleave || eqn.primitive != &scan_p || !loop_.programs[0].loops.empty() ||
-        size < kLeastVectors * full_lanes())
-      return false;
+    if (eqn.primitive != &scan_p || !loop_.programs[0].loops.empty()) return false;
     const auto& p = eqn.params.as<ScanParams>();
-    return trips_together(p, loop_) == p.length &&
-           detail::saturating_mul(p.length, loop_.work) <= kMostWork;
+    return trips_together(p, loop_) == p.length;
+  }
+  // Whether the loop over cells is like any other, whose trips are done side by side: that code is short, too.
+  bool is_short(std::int64_t size) const {
+    constexpr std::int64_t kMostWork = 64, kLeastVectors = 16;
+    if (!k_.plan.emit.interleave || size < kLeastVectors * full_lanes() || !is_straight())
+      return false;
+    const auto& p = k_.eqn(k_.kernel().eqn).params.as<ScanParams>();
+    return detail::saturating_mul(p.length, loop_.work) <= kMostWork;
   }
   CodeGen::Overlap overlap(std::int64_t size) const {
-    if (!is_straight(size)) return {};
+    if (!is_short(size)) return {};
     return {k_.plan.emit.loop_stages, k_.plan.emit.interleave};
   }
 
   int full_lanes() const { return static_cast<int>(runtime::target_vector_bytes() / loop_.widest); }
   int lanes(std::int64_t size) const {
     const int full = full_lanes();
-    if (is_straight(size) || loop_.lies_apart) return full;
+    if (is_short(size) || loop_.lies_apart) return full;
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;

@@ -81,7 +81,9 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (k.plan.emit.write_out_rows && all && is_written_out(k, (whole - known->first) / lanes)) {
+    const std::int64_t vectors = all ? (whole - known->first) / lanes : 0;
+    if (k.plan.emit.write_out_rows && all &&
+        (options.has_loops ? vectors == 1 : is_written_out(k, vectors))) {
       for (std::int64_t base = known->first; base < whole; base += lanes) once(base);
     } else if ((options.overlap.stages || options.overlap.interleave) && lanes > 1) {
       gen.loop_overlapping(begin, stop, lanes, whole / lanes, options.overlap, body);
