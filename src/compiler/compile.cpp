@@ -385,8 +385,13 @@ void simplify_arrays(Compilation& c, Jaxpr& jaxpr) {
     c.run("update_loops", jaxpr, write_at_once);
   // What is moved about and back is computed where it was. What members of a batch compute becomes arrays of all members,
   // number by number. Columns of derivatives come side by side; points in space become their coordinates.
-  if (c.wants({"moves"}, has_transposes(jaxpr), "the program has no transposes"))
+  if (c.wants({"moves", "carried_moves"}, has_transposes(jaxpr), "the program has no transposes")) {
     c.run("moves", jaxpr, undo_moves);
+    if (c.wants({"carried_moves"}, detail::has_regions(jaxpr), kNoRegions) &&
+        c.wants({"carried_moves"}, c.enabled("simplify"), kSwitchedOff))
+      c.run("carried_moves", jaxpr,
+            [&](const Jaxpr& j) { return carry_as_computed(j, c.enabled("cells")); });
+  }
   c.run("batch_members", jaxpr,
         [&](const Jaxpr& j) { return split_batch_members(j, c.enabled("zero_signs")); });
   c.run("reorder", jaxpr, reorder);

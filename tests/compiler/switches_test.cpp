@@ -258,6 +258,17 @@ std::map<std::string_view, Example> examples() {
                   },
                   {uniform({8, 40}, DType::f32)},
                   words("jaxpr", "transpose")};
+  // What each member of a batch multiplies by a matrix that all share.
+  all["carried_moves"] = {[](std::span<const Array> x) {
+                            const auto step = [&](const Array& c) {
+                              return std::pair{tanh(matmul(x[0], c)), none};
+                            };
+                            return Arrays{vmap([&](const Array& start) {
+                              return scan(step, start, none, {.length = 9}).first;
+                            })(x[1])};
+                          },
+                          {uniform({24, 24}, DType::f64, -.3, .3), uniform({40, 24}, DType::f64)},
+                          words("plan", "tanh_transpose")};
   all["reorder"] = {[](std::span<const Array> x) {
                       return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
                     },
@@ -506,13 +517,14 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
         check(f, inputs, -1, 1e3,
               {.name = std::string(word), .disabled = {std::string(word)}, .donated = donated});
     EXPECT_LT(measure(*with), measure(*without));
-    const bool is_pass =
-        word == "fold_constants" || word == "simplify" || word == "cse" || word == "dce" ||
-        word == "loops" || word == "join_loops" || word == "update_loops" || word == "residuals" ||
-        word == "moves" || word == "reorder" || word == "batch_members" || word == "short_axes" ||
-        word == "merge_axes" || word == "small_floats" || word == "mirrored_sums" ||
-        word == "wraps" || word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
-        word == "chosen_sums" || word == "tiles" || word == "update_chains";
+    const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
+                         word == "dce" || word == "loops" || word == "join_loops" ||
+                         word == "update_loops" || word == "residuals" || word == "moves" ||
+                         word == "carried_moves" || word == "reorder" || word == "batch_members" ||
+                         word == "short_axes" || word == "merge_axes" || word == "small_floats" ||
+                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
+                         word == "row_updates" || word == "row_groups" || word == "chosen_sums" ||
+                         word == "tiles" || word == "update_chains";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

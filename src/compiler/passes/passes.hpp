@@ -130,6 +130,12 @@ TELAMON_API Jaxpr undo_moves(const Jaxpr& jaxpr);
 /// Whether a program, or a loop or branch of it, has any.
 bool has_transposes(const Jaxpr& jaxpr);
 
+/// What a loop transposes last, and first where it reads it again, is handed from trip to trip as it was computed; but not by
+/// loops that are cellular (`cells`).
+///   scan(h -> transpose[(1,0)] (tanh (dot_general w h)))
+///   ->   transpose[(1,0)] (scan(g -> tanh (dot_general w g)))
+TELAMON_API Jaxpr carry_as_computed(const Jaxpr& jaxpr, bool cells = true);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
