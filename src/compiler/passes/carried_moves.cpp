@@ -8,6 +8,7 @@
 //
 // Products read either order. Whether others do is tried: the body is simplified with its state in the new order, and taken
 // where fewer elements are transposed then, those around the loop included.
+#include <map>
 #include <optional>
 
 #include "compiler/passes/passes.hpp"
@@ -111,67 +112,56 @@ class CarriedMoves {
     return after < of_all(p.jaxpr) ? std::move(loop) : std::nullopt;
   }
 
-  // With the carries that the body transposes last, and rows that are these.
+  // With the carries that the body transposes last, and rows that are these, after a trip or before.
   static std::optional<Loop> turned_body(const ScanParams& p) {
     const Jaxpr& body = p.jaxpr;
     const std::vector<int> producer = detail::producers(body);
-    const auto transpose_of = [&](const Atom& a) -> const Eqn* {
+    const auto last_transpose = [&](const Atom& a) -> const Eqn* {
       const int e = a.is_var() ? producer[static_cast<std::size_t>(a.var())] : -1;
       if (e < 0) return nullptr;
       const Eqn& made = body.eqns()[static_cast<std::size_t>(e)];
       return made.primitive == &transpose_p && made.inputs[0].is_var() ? &made : nullptr;
     };
-    const auto carries = static_cast<std::size_t>(p.num_carry);
-    std::vector<Shape> permutations(body.outs().size());
     Atoms outs = body.outs();
+    std::vector<Shape> permutations(outs.size());
+    std::map<Var, std::size_t> before,
+        after;  // the carries that are turned, by variable of the body
     JaxprBuilder b;
-    Atoms carried, given;  // as they come, and in the order that the body knows
+    Atoms given, as_known;  // in the new order, and in that of the body
     for (Var v = 0; v < body.num_inputs(); ++v) {
       const Aval& aval = body.aval(v);
-      const int i = v - p.num_consts;
-      const bool is_carry = i >= 0 && i < p.num_carry;
-      const Eqn* last = is_carry ? transpose_of(outs[static_cast<std::size_t>(i)]) : nullptr;
-      if (last != nullptr && aval.size() >= kLeastElements) {
-        const Shape& permutation = last->params.as<TransposeParams>().permutation;
-        permutations[static_cast<std::size_t>(i)] = permutation;
-        carried.push_back(Atom::var(b.add_input(body.aval(last->inputs[0]))));
-        given.push_back(transposed(b, permutation, carried.back(), aval));
-      } else {
-        carried.push_back(Atom::var(b.add_input(aval)));
-        given.push_back(carried.back());
+      const auto i = static_cast<std::size_t>(v - p.num_consts);
+      const bool is_carry = v >= p.num_consts && v < p.num_consts + p.num_carry;
+      const Eqn* last = is_carry ? last_transpose(outs[i]) : nullptr;
+      if (last == nullptr || aval.size() < kLeastElements) {
+        given.push_back(Atom::var(b.add_input(aval)));
+        as_known.push_back(given.back());
+        continue;
       }
+      permutations[i] = last->params.as<TransposeParams>().permutation;
+      before.emplace(v, i);
+      after.emplace(outs[i].var(), i);
+      given.push_back(Atom::var(b.add_input(body.aval(last->inputs[0]))));
+      as_known.push_back(transposed(b, permutations[i], given.back(), aval));
     }
-    const auto turned_carry = [&](const Atom& a, bool is_input) {
-      std::size_t i = 0;
-      while (i < carries &&
-             (permutations[i].empty() ||
-              !(is_input ? a.is_var() && a.var() == p.num_consts + static_cast<Var>(i)
-                         : a == body.outs()[i])))
-        ++i;
-      return i;
-    };
-    bool any = false;
-    std::vector<int> handed_on(outs.size(), -1);  // rows that are a carry as it came
+    if (before.empty()) return std::nullopt;
+    std::map<std::size_t, Atom> handed_on;  // rows that are a carry as it came
     for (std::size_t r = 0; r < outs.size(); ++r) {
-      if (r >= carries) {
-        if (const std::size_t i = turned_carry(outs[r], true); i < carries) {
-          permutations[r] = permutations[i];
-          handed_on[r] = p.num_consts + static_cast<int>(i);
-          continue;
-        }
-        if (const std::size_t i = turned_carry(outs[r], false); i < carries)
-          permutations[r] = permutations[i];
+      if (!outs[r].is_var()) continue;
+      const Var v = outs[r].var();
+      const bool is_row = r >= static_cast<std::size_t>(p.num_carry);
+      if (const auto found = before.find(v); is_row && found != before.end()) {
+        permutations[r] = permutations[found->second];
+        handed_on.emplace(r, given[static_cast<std::size_t>(v)]);
+      } else if (const auto same = after.find(v);
+                 same != after.end() && (is_row || !permutations[r].empty())) {
+        permutations[r] = permutations[same->second];
+        outs[r] = last_transpose(outs[r])->inputs[0];
       }
-      if (permutations[r].empty()) continue;
-      any = true;
-      outs[r] = transpose_of(body.outs()[r])->inputs[0];
     }
-    if (!any) return std::nullopt;
-    Atoms results =
-        b.inline_jaxpr(Jaxpr(body.num_inputs(), body.avals(), body.eqns(), std::move(outs)), given);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      if (handed_on[r] >= 0) results[r] = carried[static_cast<std::size_t>(handed_on[r])];
-    }
+    Atoms results = b.inline_jaxpr(
+        Jaxpr(body.num_inputs(), body.avals(), body.eqns(), std::move(outs)), as_known);
+    for (const auto& [r, carry] : handed_on) results[r] = carry;
     return Loop{eliminate_dead_code(simplify(b.build(std::move(results)).jaxpr)),
                 std::move(permutations)};
   }
