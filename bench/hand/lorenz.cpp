@@ -55,6 +55,14 @@ inline Point<FloatVector> lanes_of(const float* y0, int b) {
 inline Point<FloatVector> spread(const float* p) {
   return {FloatVector{} + p[0], FloatVector{} + p[1], FloatVector{} + p[2]};
 }
+inline void store(const Point<FloatVector>& y, float* to, std::size_t apart) {
+  for (int l = 0; l < kWide; ++l) {
+    float* const of_lane = to + static_cast<std::size_t>(l) * apart;
+    of_lane[0] = y.a[l];
+    of_lane[1] = y.b[l];
+    of_lane[2] = y.c[l];
+  }
+}
 template <class Use> void trajectories(const float* y0, const float* p, long steps,
                                        const Use& use) {
   const Point<FloatVector> P = spread(p);
@@ -72,13 +80,20 @@ inline float total(FloatVector x) {
 }
 
 NOINLINE void lorenz(const float* y0, const float* p, long steps, float* last) {
-  trajectories(y0, p, steps, [&](int b, const Point<FloatVector>& y) {
-    for (int l = 0; l < kWide; ++l) {
-      last[(b + l) * 3] = y.a[l];
-      last[(b + l) * 3 + 1] = y.b[l];
-      last[(b + l) * 3 + 2] = y.c[l];
+  trajectories(y0, p, steps,
+               [&](int b, const Point<FloatVector>& y) { store(y, last + b * 3, 3); });
+}
+NOINLINE void lorenz_states(const float* y0, const float* p, long steps, float* states) {
+  const Point<FloatVector> P = spread(p);
+  const auto apart = static_cast<std::size_t>(steps) * 3;
+  for (int b = 0; b < kTrajectories; b += 2 * kWide) {
+    Point<FloatVector> y = lanes_of(y0, b), z = lanes_of(y0, b + kWide);
+    for (long t = 0; t < steps; ++t) {
+      y = rk4(y, P), z = rk4(z, P);
+      store(y, states + static_cast<std::size_t>(b) * apart + t * 3, apart);
+      store(z, states + static_cast<std::size_t>(b + kWide) * apart + t * 3, apart);
     }
-  });
+  }
 }
 NOINLINE float lorenz_mean(const float* y0, const float* p, long steps) {
   FloatVector sum{};
@@ -155,6 +170,13 @@ const Register last("B09.vmap_ode", "ns", [] {
                     [](Buffers& b, long n) { lorenz(b.y0.data(), b.p.data(), n, b.out.data()); });
   };
   Case c = chaotic(make, 1000, 200);
+  c.tolerance = 2e-3;
+  return c;
+});
+const Register states("B09.states_T100", "ns", [] {
+  Case c = ensemble(100, kTrajectories * 300, [](Buffers& b, long n) {
+    lorenz_states(b.y0.data(), b.p.data(), n, b.out.data());
+  });
   c.tolerance = 2e-3;
   return c;
 });

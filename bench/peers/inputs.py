@@ -188,6 +188,11 @@ def gru_inputs():
 LORENZ = np.array([10.0, 28.0, 8 / 3], np.float32)
 
 
+def vmap_rnn_inputs():
+    """Weights of 24 states and of 4 inputs; the states of 256 members, and their inputs of 50 steps."""
+    return 0.1 * z(1, (24, 24)), 0.1 * z(2, (24, 4)), z(3, (256, 24)), z(4, (256, 50, 4))
+
+
 def lorenz_starts():
     return np.float32([1.0, 1.0, 20.0]) + z(1, (4096, 3))
 

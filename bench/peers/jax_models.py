@@ -115,6 +115,18 @@ def _():
     return compiled(f, *inputs.gru_inputs(), per=256, note="a step")
 
 
+def recurrent(w, u, start, xs):
+    def step(h, x):
+        h = jnp.tanh(w @ h + u @ x)
+        return h, h
+
+    return lax.scan(step, start, xs)[1]
+
+
+workload("B08.vmap_rnn")(lambda: compiled(
+    jax.vmap(recurrent, (None, None, 0, 0)), *inputs.vmap_rnn_inputs(), per=50, note="a step"))
+
+
 def ode_rk4(x):
     n, h = x.shape[0], 2.0 / 100
 
@@ -157,7 +169,7 @@ workload("B08.scan32_grad", "ns", x64=True)(
 
 
 # ---- B09: ensembles of ODEs ----
-def lorenz(y, p, steps):
+def lorenz(y, p, steps, states=False):
     def field(y):
         return jnp.array([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
 
@@ -166,9 +178,11 @@ def lorenz(y, p, steps):
         k2 = field(y + 0.005 * k1)
         k3 = field(y + 0.005 * k2)
         k4 = field(y + 0.01 * k3)
-        return y + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
+        y = y + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return y, y if states else None
 
-    return lax.scan(step, y, None, length=steps)[0]
+    last, all_of_them = lax.scan(step, y, None, length=steps)
+    return all_of_them if states else last
 
 
 def lorenz_mean(p, ys):
@@ -183,6 +197,11 @@ def _():
         return compiled(f, inputs.lorenz_starts(), LORENZ, **more)
 
     return chaotic(make, 1000, 200)
+
+
+workload("B09.states_T100", "ns")(lambda: compiled(
+    jax.vmap(lambda y, p: lorenz(y, p, 100, states=True), (0, None)), inputs.lorenz_starts(), LORENZ,
+    per=4096 * 100, tolerance=2e-3, note="a step of a trajectory"))
 
 
 def lorenz_case(transform, note="", tolerance=1e-2):

@@ -454,6 +454,17 @@ workload("B08.ode_rk4")(lambda: run(ode, u64(31337, 1000)))
 workload("B08.ode_rk4_grad")(lambda: run(grad(lambda x: ode(x)[99]), u64(31337, 1000)))
 
 
+def recurrent(w, u, h, xs):
+    states = []
+    for x in xs.unbind(1):
+        h = torch.tanh(h @ w.T + x @ u.T)
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+workload("B08.vmap_rnn")(lambda: run(recurrent, *inputs.vmap_rnn_inputs(), per=50))
+
+
 def lorenz(p, y, steps):
     def field(y):
         return torch.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
@@ -461,6 +472,14 @@ def lorenz(p, y, steps):
     for _ in range(steps):
         y = rk4(field, y, 0.01)
     return y
+
+
+def lorenz_states(p, y):
+    states = []
+    for _ in range(100):
+        y = lorenz(p, y, 1)
+        states.append(y)
+    return torch.stack(states).permute(2, 0, 1)
 
 
 def lorenz_mean(p, y):
@@ -473,6 +492,7 @@ def lorenz_case(f, steps, **more):
 
 workload("B09.vmap_ode", "ns")(
     lambda: chaotic(lambda n: lorenz_case(lambda p, y: lorenz(p, y, n).T, n, tolerance=2e-3), 1000, 200))
+workload("B09.states_T100", "ns")(lambda: lorenz_case(lorenz_states, 100, tolerance=2e-3))
 workload("B09.primal_T200", "ns")(lambda: lorenz_case(lorenz_mean, 200, tolerance=1e-2))
 workload("B09.grad_T200", "ns")(lambda: lorenz_case(grad(lorenz_mean), 200, tolerance=1e-2))
 

@@ -114,6 +114,21 @@ const Register gru("B08.gru", "us", [] {
   return per(256, std::move(c), "per step");
 });
 
+/// Recurrent networks that share their weights, all states of each.
+const Register vmap_rnn("B08.vmap_rnn", "us", [] {
+  const auto run = [](const Array& w, const Array& u, const Array& start, const Array& xs) {
+    const auto step = [&](const Array& h, const Array& x) {
+      const Array next = tanh(matmul(w, h) + matmul(u, x));
+      return std::pair{next, next};
+    };
+    return scan(step, start, xs).second;
+  };
+  Case c = go(compiled(vmap(run, {.in_axes = {none, none, 0, 0}})), .1 * z(1, {24, 24}),
+              .1 * z(2, {24, 4}), z(3, {256, 24}), z(4, {256, 50, 4}));
+  c.flops = 50. * 2 * 256 * 24 * (24 + 4);
+  return per(50, std::move(c), "per step");
+});
+
 Array ode_rk4(const Array& x) {
   constexpr std::int64_t kSteps = 100;
   const double h = 2.0 / kSteps;

@@ -15,13 +15,22 @@ constexpr double kStep = 4 * 8 + 39, kTangent = 4 * 13 + 39, kBack = 4 * (13 + 6
 Array field(const Array& y, const Array& p) {
   return stack({p(0) * (y(1) - y(0)), y(0) * (p(1) - y(2)) - y(1), y(0) * y(1) - p(2) * y(2)});
 }
+Array rk4(const Array& s, const Array& p) {
+  const Array k1 = field(s, p), k2 = field(s + .005 * k1, p), k3 = field(s + .005 * k2, p),
+              k4 = field(s + .01 * k3, p);
+  return s + .01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+}
 Array lorenz(const Array& y, const Array& p, std::int64_t steps) {
-  const auto step = [&](const Array& s) {
-    const Array k1 = field(s, p), k2 = field(s + .005 * k1, p), k3 = field(s + .005 * k2, p),
-                k4 = field(s + .01 * k3, p);
-    return std::pair{s + .01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4), none};
-  };
+  const auto step = [&](const Array& s) { return std::pair{rk4(s, p), none}; };
   return scan(step, y, none, {.length = steps}).first;
+}
+/// The states after all steps: [steps, 3].
+Array lorenz_states(const Array& y, const Array& p, std::int64_t steps) {
+  const auto step = [&](const Array& s) {
+    const Array next = rk4(s, p);
+    return std::pair{next, next};
+  };
+  return scan(step, y, none, {.length = steps}).second;
 }
 Array lorenz_mean(const Array& p, const Array& y) {
   const Array last = vmap([&](const Array& y0) { return lorenz(y0, p, 200); })(y);
@@ -48,6 +57,15 @@ const Register vmap_ode("B09.vmap_ode", "ns", [] {
   };
   Case c = per(kTrajectories * 1000, chaotic(make, 1000, 200), "per trajectory and step");
   c.flops = kStep * kTrajectories * 1000;
+  c.tolerance = 2e-3;
+  return c;
+});
+const Register states("B09.states_T100", "ns", [] {
+  const auto f = vmap([](const Array& y, const Array& p) { return lorenz_states(y, p, 100); },
+                      {.in_axes = {0, none}});
+  Case c = per(kTrajectories * 100, go(compiled(f), start(), parameters()),
+               "per trajectory and step, all of which are results");
+  c.flops = kStep * kTrajectories * 100;
   c.tolerance = 2e-3;
   return c;
 });
