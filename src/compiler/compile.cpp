@@ -452,7 +452,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   simplify_arrays(c, jaxpr);
   rewrite_loops(c, jaxpr);
   // Rows that are too short for lanes, and are moved as a whole, become longer ones.
-  c.run("merge_axes", jaxpr, merge_axes);
+  c.run("merge_axes", jaxpr, [](const Jaxpr& j) { return merge_axes(merge_transposed_axes(j)); });
   if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
     c.run("wraps", jaxpr, let_scatters_wrap);
 

@@ -5,6 +5,7 @@
 
 #include "runtime/cpu.hpp"
 #include "support.hpp"
+#include "telamon/control_flow.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -201,6 +202,50 @@ TEST(CompiledTranspose, OfAFewMatricesIsCutBetweenThem) {
           << matrices << " " << order.to_string();
     }
   }
+}
+
+// Rows that follow each other where they come from are moved in blocks, of which the last may be shorter, as may be those of a
+// chunk.
+TEST(CompiledTranspose, OfShortRowsGoesByNeighbours) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::i16}) {
+    for (const std::int64_t row : {1, 2, 3, 4, 7, 15, 16, 33}) {
+      for (const std::int64_t n : {1, 5, 16, 43}) {
+        const auto f = [](std::span<const Array> x) {
+          return Arrays{lax::transpose(x[0], {1, 0, 2}), lax::transpose(x[1], {2, 0, 1, 3}),
+                        lax::mul(lax::transpose(x[0], {1, 0, 2}),
+                                 lax::transpose(lax::add(x[0], x[0]), {1, 0, 2}))};
+        };
+        check(f, {uniform({21, n, row}, dtype), uniform({3, 4, n, row}, dtype)}, -1, 0);
+      }
+    }
+  }
+  const auto large = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(x[0], {1, 0, 2})};
+  };
+  check(large, {uniform({50, 4001, 3}, DType::f32)}, -1, 0);
+}
+
+// In memory, the last axes are one where they stay side by side.
+TEST(CompiledTranspose, OfAxesThatStayTogetherTurnsSquares) {
+  const Array x = uniform({9, 5, 40}, DType::f32), y = uniform({6, 7, 8, 9}, DType::f64);
+  for (const Shape& order : {Shape{2, 0, 1}, {1, 2, 0}, {0, 2, 1}, {2, 1, 0}})
+    check([&](std::span<const Array> a) { return Arrays{lax::transpose(a[0], order)}; }, {x}, -1,
+          0);
+  for (const Shape& order :
+       {Shape{2, 3, 0, 1}, {3, 0, 1, 2}, {1, 0, 2, 3}, {0, 2, 3, 1}, {3, 2, 0, 1}})
+    check([&](std::span<const Array> a) { return Arrays{lax::transpose(a[0], order)}; }, {y}, -1,
+          0);
+  const auto f = [](std::span<const Array> a) {
+    const auto step = [](const Array& c, const Array& row) {
+      return std::pair{lax::tanh(lax::add(c, row)), lax::mul(lax::rev(c, {0}), row)};
+    };
+    const Array start = lax::full({5, 40}, DType::f32, 0.5);
+    const Array rows = scan(step, start, a[0]).second;
+    const Array turned = lax::transpose(a[0], {2, 0, 1});
+    return Arrays{lax::transpose(rows, {2, 0, 1}), lax::add(turned, turned)};
+  };
+  const Compiled e = check(f, {x}, -1, 8);
+  EXPECT_NE(e->text("jaxpr").find("f32[40,45] = transpose"), std::string::npos) << e->text("jaxpr");
 }
 
 }  // namespace

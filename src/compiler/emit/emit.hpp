@@ -78,6 +78,9 @@ LoopBounds bounds_of(CodeGen& gen, std::span<const std::int64_t> sizes);
 /// Nested loops, the first outermost: body(indices).
 void loop_nest(CodeGen& gen, const LoopBounds& bounds,
                const std::function<void(const Index&)>& body);
+/// The same with dimension d in blocks, in each of which it is the innermost.
+void loop_nest_in_blocks(CodeGen& gen, const LoopBounds& bounds, std::size_t d, std::int64_t block,
+                         const std::function<void(const Index&)>& body);
 /// Where the last whole step from `begin` on ends that goes no further than `end`.
 Scalar end_of_whole_steps(CodeGen& gen, Scalar begin, Scalar end, std::int64_t step);
 
@@ -110,6 +113,8 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 constexpr std::size_t kMostTransposed = 8;
 /// The dimension of a kernel along which the operand of a transpose is contiguous.
 std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kernel, const Eqn& eqn);
+/// That along which rows of its operand follow each other there, where these are the rows of the kernel.
+std::optional<std::size_t> dim_of_rows(const Scope& scope, const Kernel& kernel, const Eqn& eqn);
 /// Where an element of the result of a transpose comes from.
 Point before_transpose(const KernelContext& k, const Eqn& eqn, const Index& to);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles

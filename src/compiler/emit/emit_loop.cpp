@@ -335,8 +335,34 @@ class LoopEmitter {
     const bool whole = rows_are_aligned() && !k_.by_columns && seams_.empty();
     streaming_or_not(k_, whole && streams(2 * kStreamingOne), trips(), [&](bool) {
       Generator values = k_.generator();
-      loop_nest(gen_, outer_, [&](const Index& index) { row(values, index); });
+      const auto one = [&](const Index& index) { row(values, index); };
+      if (const auto blocks = neighbours(values))
+        loop_nest_in_blocks(gen_, outer_, blocks->dim, blocks->size, one);
+      else loop_nest(gen_, outer_, one);
     });
+  }
+  // Of short rows that are moved, some that lie next to each other where they come from are moved one after the other: a line
+  // of the cache has several of them, and those that follow each other in the result may be so far apart that the cache has
+  // no room for their lines until the next ones are read (4,096 x 100 points in f32 on Zen 4: 0.2 of the time).
+  struct Blocks {
+    std::size_t dim;
+    std::int64_t size;
+  };
+  std::optional<Blocks> neighbours(const Generator& values) const {
+    constexpr std::int64_t kLongest = 128, kVeryShort = 16;  // bytes of a row
+    for (const int e : kernel_.members) {
+      const std::optional<std::size_t> d = dim_of_rows(k_.scope, kernel_, k_.eqn(e));
+      if (!d) continue;
+      const Atom& x = k_.eqn(e).inputs[0];
+      const auto behind = std::span(shape_.data(), inner_).subspan(*d + 1);
+      const bool are_apart =
+          std::any_of(behind.begin(), behind.end(), [](std::int64_t n) { return n != 1; });
+      const std::int64_t bytes =
+          shape_[inner_] * static_cast<std::int64_t>(size_of(k_.scope.jaxpr.aval(x).dtype));
+      if (are_apart && bytes < kLongest && values.in_memory(x.var()) >= 0)
+        return Blocks{*d, bytes < kVeryShort ? 16 : 8};
+    }
+    return {};
   }
 
   void row(Generator& values, const Index& index) {

@@ -7,6 +7,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -308,6 +309,17 @@ std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kern
     if (order[d] == static_cast<std::int64_t>(last)) return d;
   }
   return {};
+}
+
+std::optional<std::size_t> dim_of_rows(const Scope& scope, const Kernel& kernel, const Eqn& eqn) {
+  if (contiguous_dim(scope, kernel, eqn) != inner_dim(kernel.shape)) return {};
+  const Shape& order = eqn.params.as<TransposeParams>().permutation;
+  std::optional<std::size_t> last;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    const bool counts = kernel.shape[d] != 1 && d != inner_dim(kernel.shape);
+    if (counts && (!last || order[d] > order[*last])) last = d;
+  }
+  return last;
 }
 
 Point before_transpose(const KernelContext& k, const Eqn& eqn, const Index& to) {

@@ -157,6 +157,22 @@ void loop_nest(CodeGen& gen, const LoopBounds& bounds,
   nest();
 }
 
+void loop_nest_in_blocks(CodeGen& gen, const LoopBounds& bounds, std::size_t d, std::int64_t block,
+                         const std::function<void(const Index&)>& body) {
+  const auto [begin, end] = bounds[d];
+  const Scalar size = gen.index(block);
+  LoopBounds others = bounds;  // that of the blocks in place of its dimension
+  others[d] = {gen.index(0), gen.div(gen.add(gen.sub(end, begin), gen.index(block - 1)), size)};
+  loop_nest(gen, others, [&](const Index& index) {
+    const Scalar first = gen.add(begin, gen.mul(index[d], size));
+    gen.loop(first, gen.min(gen.add(first, size), end), [&](Scalar i) {
+      Index full = index;
+      full[d] = i;
+      body(full);
+    });
+  });
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

@@ -77,6 +77,9 @@ TELAMON_API Jaxpr split_batch_members(const Jaxpr& jaxpr, bool zero_signs = true
 /// The last two to four axes of arrays in which nobody tells them apart become one, where whole rows are moved.
 ///   let t:f32[9,8,3] = slice[(1,0,0):(10,8,3)] x, d = mul t t   ->   let y:f32[10,24] = reshape x, t = slice y, d = mul t t
 Jaxpr merge_axes(const Jaxpr& jaxpr);
+/// The last axes of what a transpose makes, of short rows, become one where they lie side by side in its operand, too.
+///   let t[n,t,k] = transpose[(2,0,1)] x[t,k,n]   ->   let t = reshape (transpose[(1,0)] (reshape x))
+Jaxpr merge_transposed_axes(const Jaxpr& jaxpr);
 
 /// Sums over either of two axes, of what is the same or changes its sign when these are swapped, become sums over one.
 ///   let r[n,n] = sub x_i x_j, a = reduce_sum[axes=(1,)] r, b = reduce_sum[axes=(0,)] r   ->   let ..., b = sub 0 a
