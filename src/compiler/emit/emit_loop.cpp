@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -343,26 +344,42 @@ class LoopEmitter {
   }
   // Of short rows that are moved, some that lie next to each other where they come from are moved one after the other: a line
   // of the cache has several of them, and those that follow each other in the result may be so far apart that the cache has
-  // no room for their lines until the next ones are read (4,096 x 100 points in f32 on Zen 4: 0.2 of the time).
+  // no room for their lines until the next ones are read (4,096 x 100 points in f32 on Zen 4: 0.2 of the time). Nor may the lines
+  // that a block writes be too many.
   struct Blocks {
     std::size_t dim;
     std::int64_t size;
   };
   std::optional<Blocks> neighbours(const Generator& values) const {
     constexpr std::int64_t kLongest = 128, kVeryShort = 16;  // bytes of a row
+    std::size_t next = inner_;  // the dimension along which rows of the result follow each other
+    while (next > 0 && shape_[next - 1] == 1) --next;
+    if (next-- == 0) return {};
     for (const int e : kernel_.members) {
       const std::optional<std::size_t> d = dim_of_rows(k_.scope, kernel_, k_.eqn(e));
-      if (!d) continue;
+      if (!d || *d >= next) continue;
       const Atom& x = k_.eqn(e).inputs[0];
-      const auto behind = std::span(shape_.data(), inner_).subspan(*d + 1);
-      const bool are_apart =
-          std::any_of(behind.begin(), behind.end(), [](std::int64_t n) { return n != 1; });
-      const std::int64_t bytes =
-          shape_[inner_] * static_cast<std::int64_t>(size_of(k_.scope.jaxpr.aval(x).dtype));
-      if (are_apart && bytes < kLongest && values.in_memory(x.var()) >= 0)
-        return Blocks{*d, bytes < kVeryShort ? 16 : 8};
+      const Aval& from = k_.scope.jaxpr.aval(x);
+      const auto size = static_cast<std::int64_t>(size_of(from.dtype));
+      const Shape& order = k_.eqn(e).params.as<TransposeParams>().permutation;
+      const std::int64_t row = shape_[inner_] * size,
+                         lines = lines_held(step_of(from.shape, order[next]) * size),
+                         streams =
+                             lines_held(step_of(shape_, static_cast<std::int64_t>(*d)) * size);
+      if (row < kLongest && shape_[next] > lines && values.in_memory(x.var()) >= 0)
+        return Blocks{*d, std::min<std::int64_t>(row < kVeryShort ? 16 : 8, streams)};
     }
     return {};
+  }
+  static std::int64_t step_of(const Shape& shape, std::int64_t axis) {
+    return std::accumulate(shape.begin() + axis + 1, shape.end(), std::int64_t{1},
+                           std::multiplies<>());
+  }
+  // Of lines so many bytes apart, the number that the first cache surely holds, beside as many others: a set of it has eight
+  // lines, those whose addresses are the same but for multiples of 4 KiB.
+  static std::int64_t lines_held(std::int64_t step) {
+    constexpr std::int64_t kWays = 8, kSets = 64, kLine = 64;
+    return kWays / 2 * std::min(kSets, kSets * kLine / std::gcd(step, kSets * kLine));
   }
 
   void row(Generator& values, const Index& index) {
