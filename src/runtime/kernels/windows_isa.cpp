@@ -47,7 +47,11 @@ void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
       for (std::int64_t k = 0; k < count; ++k)
         block[k] = *reinterpret_cast<const T*>(from + k * apart);
     };
-    stride == 2 * sizeof(T) ? copy(2 * sizeof(T)) : copy(stride);
+    // Of few components, whose number is known here, whole vectors are read.
+    if (stride == 2 * sizeof(T)) copy(2 * sizeof(T));
+    else if (stride == 3 * sizeof(T)) copy(3 * sizeof(T));
+    else if (stride == 4 * sizeof(T)) copy(4 * sizeof(T));
+    else copy(stride);
     add_all(count, block, offsets + i);
   }
 }
