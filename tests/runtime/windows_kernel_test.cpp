@@ -46,6 +46,15 @@ std::vector<std::int32_t> in_runs(const std::vector<std::int32_t>& index, std::s
   return out;
 }
 
+/// The same in runs that get longer and shorter: single indices, then 20 of each, and again.
+std::vector<std::int32_t> in_changing_runs(const std::vector<std::int32_t>& index) {
+  constexpr std::size_t kAlike = 300;
+  std::vector<std::int32_t> out = in_runs(index, 20);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (i / kAlike % 2 == 0) out[i] = index[i];
+  return out;
+}
+
 /// Rows of `width` floats of a table, named by n indices.
 WindowLoop rows_of_table(WindowOp op, std::int64_t rows, std::int64_t width, std::int64_t n,
                          bool clips) {
@@ -162,11 +171,12 @@ struct Small {
 };
 
 // Whole vectors, halves of them and single elements, and nothing beside them; rows that begin `apart` elements after
-// each other (0: one after the other).
+// each other (0: one after the other); in runs, which change where `run` is 0.
 template <class T>
 void add_rows_of_every_length(DType dtype, std::size_t run, std::int64_t apart = 0) {
   const std::int64_t rows = 40, n = 1300, size = sizeof(T);
-  const auto index = in_runs(half_outside(n, rows), run);
+  const auto some = half_outside(n, rows);
+  const auto index = run == 0 ? in_changing_runs(some) : in_runs(some, run);
   for (std::int64_t width = 1; width <= 70; ++width) {
     const std::int64_t step = apart == 0 ? width : apart;
     WindowLoop loop = rows_of_table(WindowOp::add, rows, width, n, false);
@@ -197,7 +207,7 @@ void add_rows_of_every_length(DType dtype, std::size_t run, std::int64_t apart =
   }
 }
 TEST(Windows, AreAddedWhateverTheirLengthAndType) {
-  for (const std::size_t run : {1, 3, 20, 600}) {
+  for (const std::size_t run : {0, 1, 3, 20, 600}) {
     add_rows_of_every_length<float>(DType::f32, run);
     add_rows_of_every_length<double>(DType::f64, run);
     add_rows_of_every_length<std::int8_t>(DType::i8, run);
@@ -340,6 +350,76 @@ TEST(Windows, AtPairsOfNumbers) {
           }
         }
       }
+    }
+  }
+}
+
+// x[i, j, k, ..]: so many numbers of each place lie side by side.
+template <class Index>
+void at_vectors_of(std::int64_t components, bool clips, bool wraps) {
+  const std::int64_t n = 1'300, size = 7;
+  const std::vector<std::int32_t> some = some_indices(
+      static_cast<std::size_t>(n * components), wraps || clips ? -3 : 0, static_cast<int>(size));
+  std::vector<Index> index(some.begin(), some.end());
+  for (const std::size_t k : {1000, 1001, 3000}) index[k] = std::numeric_limits<Index>::max();
+  WindowLoop loop;
+  loop.dtype = DType::f32;
+  loop.index_dtype = dtype_of<Index>;
+  loop.clips = clips;
+  loop.counts = {{n, components * static_cast<std::int64_t>(sizeof(Index)), 4, 0}};
+  std::int64_t all = 1;
+  for (std::int64_t k = components; k-- > 0; all *= size) {
+    loop.components.push_back(
+        {k * static_cast<std::int64_t>(sizeof(Index)), 4 * all, size - 1, wraps ? size : 0});
+  }
+  loop.operand_bytes = 4 * all;
+  std::vector<float> x(static_cast<std::size_t>(all)), slices(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  std::vector<float> want_slices = slices, sums = x, want_sums = x;
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t place = 0;
+    bool inside = true;
+    for (std::int64_t k = 0; k < components; ++k) {
+      const Index number = index[static_cast<std::size_t>(i * components + k)];
+      const bool is_far = number > Index(size);
+      std::int64_t start = is_far ? size : static_cast<std::int64_t>(number);
+      if (start < 0 && wraps) start += size;
+      if (clips) start = std::clamp<std::int64_t>(start, 0, size - 1);
+      inside = inside && start >= 0 && start < size;
+      place = place * size + start;
+    }
+    want_slices[static_cast<std::size_t>(i)] = inside ? x[static_cast<std::size_t>(place)] : -1;
+    if (inside)
+      want_sums[static_cast<std::size_t>(place)] += want_slices[static_cast<std::size_t>(i)];
+  }
+  const float fill = -1;
+  const auto run = [&](WindowOp op, std::vector<float>& operand) {
+    loop.op = op;
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(slices.data()),
+                         reinterpret_cast<const char*>(&fill));
+  };
+  const auto which = ::testing::Message()
+                     << components << " numbers of " << short_name(loop.index_dtype) << ", clips "
+                     << clips << ", wraps " << wraps;
+  run(WindowOp::gather, x);
+  EXPECT_EQ(slices, want_slices) << which;
+  run(WindowOp::add, sums);
+  EXPECT_EQ(sums, want_sums) << which;
+}
+TEST(Windows, AtVectorsOfSeveralNumbers) {
+  for (const std::int64_t components : {3, 4, 5}) {
+    for (const bool clips : {false, true}) {
+      for (const bool wraps : {false, true}) {
+        at_vectors_of<std::int8_t>(components, clips, wraps);
+        at_vectors_of<std::int32_t>(components, clips, wraps);
+        at_vectors_of<std::int64_t>(components, clips, wraps);
+      }
+      at_vectors_of<std::uint8_t>(components, clips, false);
+      at_vectors_of<std::uint32_t>(components, clips, false);
+      at_vectors_of<std::uint64_t>(components, clips, false);
     }
   }
 }

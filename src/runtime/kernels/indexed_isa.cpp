@@ -228,20 +228,42 @@ TELAMON_INLINE void list_any(Listing<Index>& listing, const Index* index, std::i
 }
 
 // What goes to one place over and over, as sorted segments do, waits in memory for the sum before it to come back: so
-// that sum stays in a register until another place comes. The processor cannot foresee that where it happens often:
-// runs of four took 1.1 (single numbers) to 1.3 (rows) as long on Zen 3 as they do in memory, of sixteen 0.5 to 0.85,
-// of a hundred 0.3 to 0.65.
+// that sum stays in a register until another place comes. The processor cannot foresee when that is where runs are of
+// any length: of five on average they took 1.9 times as long on Zen 4 as they do in memory, of eight as long, of sixteen
+// half, of a hundred 0.15.
 
-/// Whether most places of a block are in long runs of the same, from a few pairs.
-template <class Index>
-TELAMON_INLINE bool has_long_runs(const Index* index) {
-  constexpr std::int64_t kApart = 4, kStep = kBlock / 4;
-  const auto differs = [index](std::int64_t pair) __attribute__((always_inline)) {
-    return index[pair * kStep] != index[pair * kStep + kApart] ? 1 : 0;
-  };
-  const int differ = differs(0) + differs(2);
-  return differ < 2 && differ + differs(1) + differs(3) < 2;  // most often the first two do
-}
+/// Whether places of blocks of rows are in long runs of the same, looked at every few blocks: to change between the two
+/// ways from block to block is what the processor cannot foresee either.
+class Runs {
+ public:
+  /// Of the first block of n indices; more are looked at where there are some.
+  template <class Index>
+  TELAMON_INLINE bool in(const Index* index, std::int64_t n) {
+    if (blocks_ == 0) {
+      blocks_ = n >= kBlocks * kBlock ? kBlocks : 1;
+      found_ = blocks_ == 1 ? most_are_long<4, kBlock / 4>(index) : most_are_long<18, 14>(index);
+    }
+    --blocks_;
+    return found_;
+  }
+
+ private:
+  static constexpr int kBlocks = 8;
+
+  /// From pairs: half of those in runs of eight are the same.
+  template <std::int64_t kPairs, std::int64_t kStep, class Index>
+  static TELAMON_INLINE bool most_are_long(const Index* index) {
+    constexpr std::int64_t kApart = 4;
+    static_assert((kPairs - 1) * kStep + kApart < (kPairs > 4 ? kBlocks : 1) * kBlock);
+    int same = 0;
+    for (std::int64_t pair = 0; pair < kPairs; ++pair)
+      same += index[pair * kStep] == index[pair * kStep + kApart] ? 1 : 0;
+    return 2 * same > kPairs;
+  }
+
+  int blocks_ = 0;
+  bool found_ = false;
+};
 
 /// Whether kCount indices are all the same as this; those of 32 bits two at a time.
 template <std::int64_t kCount, class Index>
@@ -359,21 +381,27 @@ class Neighbours {
   bool found_ = false;
 };
 
+/// What was seen of places so far.
+struct Seen {
+  Neighbours neighbours;
+  Runs runs;
+};
+
 constexpr std::int64_t kManyPlaces = 2048;  // for which chance seldom leads to the same again soon
 
 /// So many rows, or more of n, at some of so many places; returns how many.
 template <class Op, class R, class Index>
 TELAMON_INLINE std::int64_t run_block(std::int64_t n, const Index* index, std::int64_t num_places,
-                                      Neighbours& neighbours, std::int64_t step, char* operand,
+                                      Seen& seen, std::int64_t step, char* operand,
                                       const char* slices, std::int64_t slice_stride) {
   if constexpr (std::is_same_v<Op, AddRow>) {
     if constexpr (!std::is_same_v<WholeOf<R>, R>) {
-      if (num_places >= kManyPlaces && !neighbours.in(index)) {
+      if (num_places >= kManyPlaces && !seen.neighbours.in(index)) {
         run_rows<Op, WholeOf<R>>(index, step, operand, slices, slice_stride);
         return kBlock;
       }
     }
-    if (has_long_runs(index))
+    if (seen.runs.in(index, n))
       return add_runs<WholeOf<R>>(n, index, step, operand, slices, slice_stride);
   }
   if constexpr (R::kBytes > kFetchedRow) {
@@ -393,14 +421,14 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
   char* const operand = a.operand;
   const char* const slices = a.slices;
   const std::int64_t num_places = a.starts.last;  // or one more
-  Neighbours neighbours;
+  Seen seen;
   const auto use = [=](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
     Op::template apply<R>(operand + place * step, slices + i * slice_stride);
   };
   for_each_place(
       n, index, a.starts,
-      [=, &neighbours](std::int64_t i) __attribute__((always_inline)) {
-        return run_block<Op, R>(n - i, index + i, num_places, neighbours, step, operand,
+      [=, &seen](std::int64_t i) __attribute__((always_inline)) {
+        return run_block<Op, R>(n - i, index + i, num_places, seen, step, operand,
                                 slices + i * slice_stride, slice_stride);
       },
       use);
@@ -440,7 +468,7 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
   const std::int64_t num_places = a.starts.last, step = a.step, slice_stride = a.slice_stride;
   char *const operand = a.operand, *const first = operand + a.part.first * step;
   const char* const slices = a.slices;
-  Neighbours neighbours;
+  Seen seen;
   List<Index> list;
   Listing<Index> listing(a.part, list);
   const auto flush = [&]() __attribute__((always_inline)) {
@@ -453,7 +481,7 @@ void run_part(std::int64_t n, const Index* index, const IndexedArrays& a) {
         if (rows == kBlock) {
           listing.drop(rows);
           flush();
-          return run_block<Op, R>(kBlock, index + i, num_places, neighbours, step, operand,
+          return run_block<Op, R>(kBlock, index + i, num_places, seen, step, operand,
                                   slices + i * slice_stride, slice_stride);
         }
         if (!listing.has_room(kBlock, i + kBlock)) flush();
@@ -597,7 +625,7 @@ TELAMON_INLINE void run_dense_pairs(std::int64_t n, const IndexedArrays& a,
     }
   };
   const std::int64_t num_places = (a.starts.last + 1) * (a.second_starts.last + 1);
-  Neighbours neighbours;
+  Seen seen;
   // Of many pairs at once, or of some where these are not all in bounds.
   const auto run_some = [&](std::int64_t first, std::int64_t count) __attribute__((always_inline)) {
     Place places[kManyPairs];
@@ -605,7 +633,7 @@ TELAMON_INLINE void run_dense_pairs(std::int64_t n, const IndexedArrays& a,
     // A load of each place is faster than to take it out of the vector that was stored.
     asm("" : "+m"(places));
     for (std::int64_t k = 0; k < count; k += kBlock) {
-      run_block<Op, R>(kBlock, places + k, num_places, neighbours, 1, a.operand,
+      run_block<Op, R>(kBlock, places + k, num_places, seen, 1, a.operand,
                        a.slices + (first + k) * slice_stride, slice_stride);
     }
     return true;
