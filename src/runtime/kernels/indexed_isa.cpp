@@ -758,24 +758,25 @@ kernels::IndexedLoop loop_for(std::int64_t elements) {
   }(std::make_integer_sequence<int, kMost>());
   return elements <= kMost ? kLoops.of[elements - 1] : kLongLoop<Op, T, Index>;
 }
-/// Of whole words, of a single element of fewer bytes, and of others.
+/// Of whole words, of fewer bytes than that, and of others.
 template <class Index>
 kernels::IndexedLoop replace_for(std::int64_t bytes) {
   if (bytes % 4 == 0) return loop_for<ReplaceRow, std::uint32_t, Index>(bytes / 4);
   if (bytes == 2) return loop_for<ReplaceRow, std::uint16_t, Index, 1>(1);
-  return loop_for<ReplaceRow, std::uint8_t, Index, 1>(bytes);
+  return loop_for<ReplaceRow, std::uint8_t, Index, 3>(bytes);
 }
 template <class Index>
 kernels::IndexedLoop add_for(DType dtype, std::int64_t elements) {
+  constexpr int kFew = 4, kFewLong = 2;  // whole numbers: counts, colours
   switch (dtype) {
     case DType::i8:
-    case DType::u8: return loop_for<AddRow, std::uint8_t, Index, 1>(elements);
+    case DType::u8: return loop_for<AddRow, std::uint8_t, Index, kFew>(elements);
     case DType::i16:
-    case DType::u16: return loop_for<AddRow, std::uint16_t, Index, 1>(elements);
+    case DType::u16: return loop_for<AddRow, std::uint16_t, Index, kFew>(elements);
     case DType::i32:
-    case DType::u32: return loop_for<AddRow, std::uint32_t, Index, 1>(elements);
+    case DType::u32: return loop_for<AddRow, std::uint32_t, Index, kFew>(elements);
     case DType::i64:
-    case DType::u64: return loop_for<AddRow, std::uint64_t, Index, 1>(elements);
+    case DType::u64: return loop_for<AddRow, std::uint64_t, Index, kFewLong>(elements);
     case DType::f16: return loop_for<AddRow, Half, Index, 1>(elements);
     case DType::bf16: return loop_for<AddRow, BFloat16, Index, 1>(elements);
     case DType::f32: return loop_for<AddRow, float, Index>(elements);
