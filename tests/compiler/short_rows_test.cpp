@@ -55,6 +55,24 @@ TEST(ShortRows, OfMoreDimensions) {
   }
 }
 
+// Several rows are a trip of the loop, wherever they come from, and those that are left trips of their own.
+TEST(ShortRows, ThatAreLookedUp) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::bf16}) {
+    for (const std::int64_t k : {2, 3, 4, 7, 15}) {
+      for (const std::int64_t n : {7, 8, 131}) {
+        const Array i = lax::convert_element_type(uniform({n}, DType::f32, -9, 60), DType::i32);
+        check(
+            [](std::span<const Array> a) {
+              const Array rows = take(a[0], a[1], 0), columns = take(take(a[2], a[1], 0), a[1], 1);
+              return Arrays{rows, columns, rows + a[3], lax::rev(columns, {0})};
+            },
+            {whole({50, k}, dtype, 1), i, whole({50, 50, k}, dtype, 2), whole({n, k}, dtype, 3)},
+            -1, 0);
+      }
+    }
+  }
+}
+
 // Large results go around the caches, rows that are left of the groups do not.
 TEST(ShortRows, OfLargeArraysBeginWhereTheyMay) {
   for (const auto& [shape, dtype] : {std::pair{Shape{250'003, 28}, DType::f32},

@@ -294,6 +294,8 @@ class LoopEmitter {
   }
 
  private:
+  static constexpr std::int64_t kTogether = 4;  // short rows that are found by indices, of a trip
+
   // Along all dimensions at once.
   void flat() {
     const std::int64_t size = shape_.num_elements();
@@ -336,6 +338,7 @@ class LoopEmitter {
     const bool whole = rows_are_aligned() && !k_.by_columns && seams_.empty();
     streaming_or_not(k_, whole && streams(2 * kStreamingOne), trips(), [&](bool) {
       Generator values = k_.generator();
+      if (looks_up_short_rows()) return several_rows(values);
       const auto one = [&](const Index& index) { row(values, index); };
       if (const auto blocks = neighbours(values))
         loop_nest_in_blocks(gen_, outer_, blocks->dim, blocks->size, one);
@@ -380,6 +383,35 @@ class LoopEmitter {
   static std::int64_t lines_held(std::int64_t step) {
     constexpr std::int64_t kWays = 8, kSets = 64, kLine = 64;
     return kWays / 2 * std::min(kSets, kSets * kLine / std::gcd(step, kSets * kLine));
+  }
+
+  // Whether each row is a vector, or a part of one, of rows that are found by indices: the loop is much of that (480 by 640
+  // rows of three f32 on Zen 4: 0.7 of the time if four are a trip).
+  bool looks_up_short_rows() const {
+    return k_.plan.emit.write_out_rows && inner_ > 0 && !k_.by_columns && shape_[inner_] > 1 &&
+           shape_[inner_] <= lanes_ && shape_[inner_ - 1] >= 2 * kTogether &&
+           cost_of(k_.scope, kernel_) <= kMostOfTrip / kTogether &&
+           std::any_of(kernel_.members.begin(), kernel_.members.end(),
+                       [&](int e) { return k_.eqn(e).primitive == &gather_p; });
+  }
+  void several_rows(Generator& values) {
+    LoopBounds around = outer_;
+    const auto [first, last] = around.back();
+    around.pop_back();
+    loop_nest(gen_, around, [&](const Index& index) {
+      const auto row_of = [&](Scalar number) {
+        Index all = index;
+        all.push_back(number);
+        row(values, all);
+      };
+      const Scalar whole = end_of_whole_steps(gen_, first, last, kTogether);
+      gen_.loop_carried(first, whole, kTogether, {}, [&](Scalar number, const Scalars&) {
+        for (std::int64_t i = 0; i < kTogether; ++i)
+          gen_.scope([&] { row_of(gen_.add(number, gen_.index(i))); });
+        return Scalars{};
+      });
+      gen_.loop(whole, last, row_of);
+    });
   }
 
   void row(Generator& values, const Index& index) {
