@@ -135,6 +135,54 @@ TEST(Wraps, TakeIndicesThatAreComputed) {
       {places({256}, 0, 9), uniform({100'000}, DType::f32, -1, 1)}));
 }
 
+// Vectors of one index, or of two, as programs from JAX make them.
+TEST(Wraps, TakeIndicesThatAreBroadcast) {
+  const Array x = uniform({60, 40}, DType::f32), i = places({300}, -70, 70),
+              j = places({300}, -50, 50);
+  const auto column = [](const Array& index, std::int64_t size) {
+    return lax::broadcast_in_dim(where(index < 0, index + size, index), {300, 1}, {0});
+  };
+  expect_wraps(same_as_eager(
+      [&](std::span<const Array> a) {
+        ScatterParams p;
+        p.dimension_numbers = {.update_window_dims = {1},
+                               .inserted_window_dims = {0},
+                               .scatter_dims_to_operand_dims = {0}};
+        return Arrays{lax::scatter_add(a[0], column(a[1], 60), a[2], p)};
+      },
+      {x, i, uniform({300, 40}, DType::f32)}));
+  expect_wraps(same_as_eager(
+      [&](std::span<const Array> a) {
+        ScatterParams p;
+        p.dimension_numbers = {.inserted_window_dims = {0, 1},
+                               .scatter_dims_to_operand_dims = {0, 1}};
+        const Array both = concatenate(Arrays{column(a[1], 60), column(a[2], 40)}, 1);
+        return Arrays{lax::scatter_add(a[0], both, a[3], p)};
+      },
+      {x, i, j, uniform({300}, DType::f32)}));
+}
+
+// Vectors of one number each need no memory of their own, unless others read them, too.
+TEST(Wraps, ReadVectorsOfOneNumberAsTheyLie) {
+  const Arrays x = {uniform({50}, DType::f32), places({300}, -9, 60), uniform({300}, DType::f32)};
+  ScatterParams p;
+  p.dimension_numbers = {.inserted_window_dims = {0}, .scatter_dims_to_operand_dims = {0}};
+  for (const bool returned : {false, true}) {
+    const Program f = [&](std::span<const Array> a) {
+      const Array vectors = lax::broadcast_in_dim(a[1], {300, 1}, {0});
+      Arrays out{lax::scatter_add(a[0], vectors, a[2], p)};
+      if (returned) out.push_back(vectors);
+      return out;
+    };
+    const Jaxpr jaxpr = stage(f, x);
+    const Compiled with = compile(jaxpr), without = compile(jaxpr, {.disabled = {"wraps"}});
+    const Arrays got = execute(with, x), want = f(x);
+    for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "result");
+    EXPECT_EQ(with->info().kernels + (returned ? 0 : 1), without->info().kernels)
+        << with->text("plan");
+  }
+}
+
 // Wrapped indices that others read are there in any case; and what only looks like wrapping is none.
 TEST(Wraps, LeaveWhatWouldSaveNothingOrDiffers) {
   const Array x = uniform({50}, DType::f32), w = uniform({200}, DType::f32);

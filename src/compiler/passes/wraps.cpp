@@ -1,5 +1,6 @@
 // Scatters count indices below 0 from the end themselves: what indexing computes for that is one more
-// pass over the indices, while a scatter waits for memory anyway.
+// pass over the indices, while a scatter waits for memory anyway. Indices and updates that are broadcast to what a scatter
+// reads, as vectors of one number are in programs from JAX, are only seen in another shape: they lie in memory as they are.
 #include <algorithm>
 #include <optional>
 
@@ -43,12 +44,27 @@ class Wraps {
     return any ? std::optional(std::move(parts)) : std::nullopt;
   }
 
+  /// A broadcast that only adds axes of one element, and that nobody else reads.
+  const Eqn* adds_axes(const Atom& a) const {
+    const Eqn* const b = made_by(a, broadcast_in_dim_p);
+    if (b == nullptr || !b->inputs[0].is_var() || !read_once(a)) return nullptr;
+    const Aval& of = jaxpr_.aval(b->inputs[0]);
+    return of.ndim() > 0 && of.size() == jaxpr_.aval(a).size() ? b : nullptr;
+  }
+
  private:
   const Eqn* made_by(const Atom& a, const PrimitiveBase& p) const {
     const int e = a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
     if (e < 0) return nullptr;
     const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
     return eqn.primitive == &p ? &eqn : nullptr;
+  }
+  /// What gives something another shape, if it is so. Of few vectors, those of a broadcast are wrapped all at once before
+  /// that sooner than one by one by generated code.
+  const Eqn* seen_as(const Atom& a) const {
+    constexpr std::int64_t kFew = 64;
+    const Eqn* const r = made_by(a, reshape_p);
+    return r != nullptr || jaxpr_.aval(a).size() < kFew ? r : adds_axes(a);
   }
   bool read_once(const Atom& a) const { return uses_[static_cast<std::size_t>(a.var())] == 1; }
   /// The number that all elements are.
@@ -61,7 +77,7 @@ class Wraps {
   /// x of select(lt x 0, add x size, x), in whatever shape. It is there anyway as an input of the program,
   /// or takes the place of what only the scatter reads.
   std::optional<Atom> before_wrapping(Atom a, std::int64_t size, bool alone) const {
-    for (const Eqn* r = made_by(a, reshape_p); r != nullptr; r = made_by(a, reshape_p)) {
+    for (const Eqn* r = seen_as(a); r != nullptr; r = seen_as(a)) {
       alone = alone && read_once(a);
       a = r->inputs[0];
     }
@@ -115,11 +131,20 @@ Jaxpr let_scatters_wrap(const Jaxpr& jaxpr) {
   for (const Eqn& e : jaxpr.eqns()) {
     Params params = detail::map_jaxprs(e.params, let_scatters_wrap, changed);
     Atoms inputs = atoms(e.inputs);
-    if (const auto parts = is_scatter(e) ? wraps.components(e) : std::nullopt) {
+    const auto parts = is_scatter(e) ? wraps.components(e) : std::nullopt;
+    if (parts) {
       ScatterParams wrapping = params.as<ScatterParams>();
       wrapping.wraps = true;
       params = Params::of(std::move(wrapping));
       inputs[1] = stacked(b, atoms(*parts), jaxpr.aval(e.inputs[1]));
+      changed = true;
+    }
+    for (std::size_t i = parts ? 2 : 1; is_scatter(e) && i < inputs.size(); ++i) {
+      const Eqn* const seen = wraps.adds_axes(e.inputs[i]);
+      if (seen == nullptr) continue;
+      const Aval to = jaxpr.aval(seen->inputs[0]).with_shape(jaxpr.aval(e.inputs[i]).shape);
+      inputs[i] = Atom::var(
+          b.add_eqn1(reshape_p, Params::of(ReshapeParams{to.shape}), atoms(seen->inputs), to));
       changed = true;
     }
     atoms.push(b.add_eqn(*e.primitive, std::move(params), std::move(inputs), atoms.out_avals(e),
