@@ -70,6 +70,20 @@ TEST(OneKernel, IsAStepWithABorder) {
   }
 }
 
+// Columns that wrap around are read where they lie: stored first they would be a pass over a line of each row.
+TEST(OneKernel, IsAStepThatWrapsAround) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8}) {
+    for (const Shape& shape : {Shape{256, 256}, Shape{97, 131}, Shape{3, 50, 64}}) {
+      const Program step = [&](std::span<const Array> x) {
+        const auto from = [&](int by, int axis) { return roll(x[0], by, axis); };
+        return Arrays{from(1, -1) + from(-1, -1) + from(1, -2) + from(-1, -2) - 4 * x[0],
+                      from(1, -1) - x[0]};
+      };
+      expect_one_kernel(step, {uniform(shape, dtype, -9, 9)});
+    }
+  }
+}
+
 // Where what is carried along has come from: four look-ups at places that all compute, and nobody stores.
 TEST(OneKernel, IsAStepOfAdvection) {
   const Program step = [](std::span<const Array> x) {

@@ -113,7 +113,8 @@ const Shape& Fuser::shape(int e) const {
 void Fuser::find_costs() {
   costs_.clear();
   for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-    int cost = element_costs_[e] + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
+    const bool strided = reads_with_stride(jaxpr_, eqn(e)) && !is_edge_of_rows(static_cast<int>(e));
+    int cost = element_costs_[e] + (strided ? kStridedCost : 0);
     for (const Atom& a : eqn(e).inputs) {
       const int p = producer(a);
       if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
@@ -125,6 +126,19 @@ void Fuser::find_costs() {
     }
     costs_.push_back(cost);
   }
+}
+
+bool Fuser::is_edge_of_rows(int e) const {
+  constexpr std::int64_t kPart = 16;  // of a row, for each thing that is put beside others
+  return !uses(e).empty() && std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+    const Eqn& reader = eqn(u.consumer);
+    if (reader.primitive != &concatenate_p) return false;
+    const Shape& to = shape(u.consumer);
+    const auto parts = static_cast<std::int64_t>(reader.inputs.size());
+    return reader.params.as<ConcatenateParams>().dimension + 1 ==
+               static_cast<std::int64_t>(to.size()) &&
+           to.back() >= std::max(kWideRow, parts * kPart);
+  });
 }
 
 Align Fuser::align_of(const Use& use, int e, int k) const {

@@ -81,6 +81,9 @@ class Fuser {
   int cost_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
   bool recomputable(int e) const;
+  // Whether a column is only put beside what is much wider, as where rows are rolled or wrap around: a lane of a row reads it,
+  // and stored first it would be a pass over a line of each row.
+  bool is_edge_of_rows(int e) const;
   // Whether one of the kernels that read e, all at their own index, can store it for the others: a function of few
   // elements need not be computed twice to save a kernel.
   bool is_at_hand(int e, const std::set<int>& readers);
