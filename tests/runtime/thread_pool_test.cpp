@@ -257,6 +257,37 @@ TEST_F(ThreadPool, GivesEachThreadNeighbouringChunks) {
   FAIL() << "no loop ran on two threads";
 }
 
+// What it would have to fetch from another's caches takes longer than the other needs to do it.
+TEST_F(ThreadPool, LeavesTheRestOfAShortLoopToTheThreadThatIsThere) {
+  set_num_threads(2);
+  const auto caller = std::this_thread::get_id();
+  bool waits = false;
+  std::atomic<bool> other_came{false}, caller_is_done{false};
+  std::vector<std::thread::id> by(4);
+  const auto run = [&] {
+    parallel_for(4, [&](std::int64_t chunk) {
+      const bool other = std::this_thread::get_id() != caller;
+      by[static_cast<std::size_t>(chunk)] = std::this_thread::get_id();
+      if (!waits) return;
+      std::atomic<bool>& awaited = other ? caller_is_done : other_came;
+      if (other) other_came = true;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (!awaited && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      // Time enough for the caller to take the last chunk.
+      if (other && chunk == 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (!other && chunk == 1) caller_is_done = true;
+    });
+  };
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    waits = other_came = caller_is_done = false;
+    for (int i = 0; i < 3; ++i) run();  // by which the pool learns that it is short
+    waits = true;
+    run();
+    if (by[2] != caller && by[3] == by[2]) return;
+  }
+  FAIL() << "the caller has always taken what was left";
+}
+
 TEST_F(ThreadPool, RethrowsTheFirstExceptionAndStaysUsable) {
   for (int threads : {1, 4}) {
     set_num_threads(threads);
