@@ -2,6 +2,7 @@
 // numbers that are none, infinite, or zeros with signs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "folds.hpp"
+#include "telamon/profile.hpp"
 
 namespace {
 
@@ -115,6 +117,22 @@ TYPED_TEST(ScanOfFloats, GivesTheSameBitsForAnyNumberOfThreads) {
       }
     }
   }
+}
+
+// Where parts of short rows meet, threads would wait for each other's lines.
+TEST(Scan, SharesColumnsOnlyOfLongRows) {
+  const WithThreads scope(2);
+  const auto is_shared = [](auto element) {
+    const Shape shape{1000, 1000};
+    const std::vector<decltype(element)> x(static_cast<std::size_t>(shape.num_elements()), element);
+    Profile profile;
+    scan(ReduceOp::max, x, shape, 0, Direction::forward);
+    const ProfileReport& report = profile.stop();
+    return std::any_of(report.entries.begin(), report.entries.end(),
+                       [](const ProfileEntry& e) { return e.category == "threads"; });
+  };
+  EXPECT_TRUE(is_shared(1.0F));
+  EXPECT_FALSE(is_shared(std::uint8_t{1}));
 }
 
 // ---- integers

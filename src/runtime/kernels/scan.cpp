@@ -25,9 +25,12 @@ constexpr std::int64_t kTile = 1024;        // columns side by side, at most
 
 struct Lines {
   std::int64_t outer = 1, length, inner = 1;
+  std::int64_t size = 1;  // of an element, in bytes
 };
-Lines lines_along(const Shape& shape, int axis) {
-  Lines lines{1, shape[static_cast<std::size_t>(axis)], 1};
+Lines lines_along(const View& in, int axis) {
+  const Shape& shape = in.shape;
+  Lines lines{.length = shape[static_cast<std::size_t>(axis)],
+              .size = static_cast<std::int64_t>(size_of(in.dtype))};
   for (int d = 0; d < shape.ndim(); ++d) {
     if (d < axis) lines.outer *= shape[static_cast<std::size_t>(d)];
     if (d > axis) lines.inner *= shape[static_cast<std::size_t>(d)];
@@ -35,14 +38,16 @@ Lines lines_along(const Shape& shape, int axis) {
   return lines;
 }
 
-/// As many columns as there can be, for rows that are long come faster, but no more than leave each thread some.
+/// As many columns as there can be, for rows that are long come faster, but no more than leave each thread some. Shorter than
+/// so many bytes threads would wait for each other at the lines where their parts of a row meet.
 std::int64_t tile_of(const Lines& lines) {
-  constexpr std::int64_t kLeast = 128;
+  constexpr std::int64_t kLeastBytes = 1024;
+  const std::int64_t least = std::max<std::int64_t>(kLeastBytes / lines.size, 128);
   const std::int64_t worth = lines.outer * lines.length * lines.inner / kChunk;
   const std::int64_t threads = runtime::in_parallel_region() ? 1 : runtime::num_threads();
   const std::int64_t chunks = std::clamp<std::int64_t>(worth, 1, threads);
   const std::int64_t wide = detail::ceil_div(lines.inner, detail::ceil_div(chunks, lines.outer));
-  return std::min(detail::ceil_div(wide, kLeast) * kLeast, kTile);
+  return std::min(detail::rounded_up(wide, least), kTile);
 }
 
 /// Calls body(outer index, first column, columns) for tiles of columns, in parallel where it pays.
@@ -97,7 +102,7 @@ void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, cons
   const Kernel rows = find_kernel(kBinary[static_cast<int>(op)], in.dtype);
   if ((scan.lines == nullptr && scan.row == nullptr) || !rows)
     unsupported(kNames[static_cast<int>(op)], in.dtype);
-  const Lines lines = lines_along(in.shape, axis);
+  const Lines lines = lines_along(in, axis);
   const auto size = static_cast<std::int64_t>(size_of(in.dtype));
   const bool reverse = direction == Direction::reverse;
   if (lines.inner == 1) {
@@ -132,7 +137,7 @@ void arg_dense(bool largest, const View& in, int axis, std::int64_t* indices) {
       TELAMON_BY_ISA(arg_loop);
   const ArgLoop loop = *kLoops[static_cast<int>(runtime::host_isa())](largest, in.dtype);
   if (loop.run == nullptr) unsupported(largest ? "argmax" : "argmin", in.dtype);
-  const Lines lines = lines_along(in.shape, axis);
+  const Lines lines = lines_along(in, axis);
   const auto size = static_cast<std::int64_t>(size_of(in.dtype));
   for_each_tile(lines, [&](std::int64_t outer, std::int64_t column, std::int64_t columns) {
     const char* from = in.data + (outer * lines.length * lines.inner + column) * size;
@@ -170,7 +175,7 @@ void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, 
   TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
                 "a scan keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
-  const bool lines = lines_along(in.shape, axis).inner == 1;
+  const bool lines = lines_along(in, axis).inner == 1;
   const DType dtype = lines && detail::is_small_float(in.dtype) ? DType::f32 : in.dtype;
   with_dense(in, dtype, [&](const View& dense) {
     if (dense.dtype == out.dtype) return scan_dense(op, dense, axis, direction, out);
