@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <regex>
+#include <string>
 
 #include "runtime/target_isa.hpp"
 #include "support.hpp"
@@ -817,6 +819,29 @@ TEST(CompiledDot, WhatNeedsExtremesOtherwiseIsNotSummedWithThem) {
           return Arrays{lax::reduce_sum(chosen, {1})};
         },
         inputs, 2, 4);
+  }
+}
+
+// One row times a matrix: threads go through long pieces of all rows of that.
+TEST(CompiledDot, SharesLongPiecesOfTheRowsOfAMatrix) {
+  const std::regex call(
+      R"(@telamon_jit_parallel\([^)]*, i64 (\d+), i64 (\d+), i64 0, i64 0, i64 0\))");
+  for (const DType dtype : {DType::i8, DType::i16, DType::i32}) {
+    const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+    for (const std::int64_t n : {500 / bytes, 2100 / bytes, 3000 / bytes, std::int64_t{16384}}) {
+      const std::int64_t k = (2 << 20) / (n * bytes);
+      const Arrays inputs{with_least({1, k}, dtype), with_least({k, n}, dtype)};
+      const auto executable = compile(stage(product_summed_in(dtype), inputs));
+      const std::string ir = executable->text("ir");
+      std::smatch m;
+      const bool is_shared = std::regex_search(ir, m, call);
+      EXPECT_EQ(is_shared, n * bytes >= 2048) << n;
+      if (is_shared) {
+        const std::int64_t extent = std::stoll(m[1]), grain = std::stoll(m[2]);
+        EXPECT_GE(n * bytes * grain / extent, 1000) << n;
+      }
+      expect_same_for_any_number_of_threads(executable, inputs);
+    }
   }
 }
 
