@@ -408,6 +408,38 @@ TEST(CellLoops, LoadAndStoreTheNumbersOfACellTogether) {
   }
 }
 
+// Of long rows, where a trip reads few numbers of each; and of constants and states of many numbers.
+TEST(CellLoops, LoadFewNumbersOfManyByThemselves) {
+  const auto loads_columns = [](const Program& f, const Arrays& inputs) {
+    const Compiled e = check(f, inputs, -1, 8);
+    expect_one_cell_loop(e);
+    return e->text("ir").find("columns_of_") != std::string::npos;
+  };
+  const Array start = uniform({50, 2}, DType::f32),
+              rows = uniform({6, 50, 48}, DType::f32, -1, 1, 2),
+              constants = uniform({50, 48}, DType::f32, -1, 1, 3);
+  const auto of_rows = [](std::int64_t numbers) -> Program {
+    return [numbers](std::span<const Array> x) {
+      const auto step = [&](const Array& c, const Array& row) {
+        const Array some = row(slice(), slice({}, numbers));
+        const Array next = lax::rev(c, {1}) * .5 + lax::reduce_max(some, {1})(slice(), newaxis);
+        return std::pair{next, none};
+      };
+      return Arrays{scan(step, x[0], x[1]).first};
+    };
+  };
+  EXPECT_FALSE(loads_columns(of_rows(2), {start, rows}));
+  EXPECT_TRUE(loads_columns(of_rows(48), {start, rows}));
+  const auto of_constants = [](std::span<const Array> x) {
+    const auto step = [&](const Array& c) {
+      const Array largest = lax::reduce_max(x[1] * c(slice(), slice({}, 1)), {1});
+      return std::pair{tanh(lax::rev(c, {1}) + largest(slice(), newaxis)), none};
+    };
+    return Arrays{scan(step, x[0], none, {.length = 6}).first};
+  };
+  EXPECT_FALSE(loads_columns(of_constants, {start, constants}));
+}
+
 // ---- sums over the batch -------------------------------------------------------------------------
 TEST(DeferredSums, OfGradientsOfWhatABatchSharesKeepLanesApart) {
   // d/dp of the mean over trajectories: both loops are cellular, whatever form p is used in.

@@ -169,7 +169,7 @@ class CellEmitter {
     const Read read = [&](std::size_t i, const Point& at) {
       const Value& value = k_.value(k_.step.reads[i]);
       // One number, where the whole operand repeats it.
-      if (value.aval.size() > 1) return load(value, at, memory);
+      if (value.aval.size() > 1) return load(i, at, memory);
       return gen_.load(gen_.pointer(value.location), value.aval.dtype, gen_.index(0));
     };
     const Elements results = region(eqn, loop_, read, true);
@@ -186,7 +186,8 @@ class CellEmitter {
   // ---- memory ------------------------------------------------------------------------------------
   // An element of an array; with the others of its cell, where these lie one after the other and next to those of the next
   // cell.
-  Scalar load(const Value& value, const Point& at, Generator& memory) {
+  Scalar load(std::size_t operand, const Point& at, Generator& memory) {
+    const Value& value = k_.value(k_.step.reads[operand]);
     const Pointer from = gen_.pointer(value.location);
     Index index = memory.indices(at);
     std::int64_t numbers = 1, number = 0;
@@ -197,7 +198,7 @@ class CellEmitter {
       numbers *= at.shape[d];
       index[d] = gen_.index(0);
     }
-    if (in_columns(numbers)) {
+    if (in_columns(numbers) && is_read_whole(operand, numbers)) {
       const Scalar first = memory.flat({at.shape, index, std::nullopt});
       const int k = static_cast<int>(numbers);
       if (gen_.goes_by_rows(first, k))
@@ -228,6 +229,33 @@ class CellEmitter {
   bool in_columns(std::int64_t numbers) const {
     return k_.plan.emit.load_columns && gen_.lanes() > 1 && numbers > 1 &&
            numbers <= static_cast<std::int64_t>(kMostWoven);
+  }
+  // Whether it pays to load so many numbers of each cell where one is read. Of many numbers of a row, a trip has to read some,
+  // or most is loaded in vain; what is read before the first trip is not worth much code.
+  bool is_read_whole(std::size_t operand, std::int64_t numbers) const {
+    constexpr std::int64_t kFew = 24;
+    if (numbers <= kSmallMatrix) return true;
+    const Eqn& eqn = k_.eqn(k_.kernel().eqn);
+    if (eqn.primitive != &scan_p) return numbers <= kFew;
+    const auto& p = eqn.params.as<ScanParams>();
+    const bool row = operand >= static_cast<std::size_t>(p.num_consts + p.num_carry);
+    return row ? 4 * numbers_read(p.jaxpr, static_cast<Var>(operand)) >= numbers : numbers <= kFew;
+  }
+  // Of what a cell has of an input, the numbers that the body reads: slices of it, or all.
+  std::int64_t numbers_read(const Jaxpr& body, Var input) const {
+    const std::vector<Labels>& labels = loop_.programs[0].labels;
+    const auto numbers_of = [&](Var v) {
+      return unrolled(body.aval(v).shape, labels[static_cast<std::size_t>(v)]);
+    };
+    const auto is_input = [&](const Atom& a) { return a.is_var() && a.var() == input; };
+    std::int64_t read = 0;
+    for (const Eqn& e : body.eqns()) {
+      if (std::none_of(e.inputs.begin(), e.inputs.end(), is_input)) continue;
+      if (e.primitive != &slice_p) return numbers_of(input);
+      read += numbers_of(e.outputs[0]);
+    }
+    const bool handed_on = std::any_of(body.outs().begin(), body.outs().end(), is_input);
+    return handed_on ? numbers_of(input) : read;
   }
   // The elements of a cell that lie one after the other.
   static std::int64_t numbers_behind(const Shape& shape, const Labels& labels) {
