@@ -63,7 +63,7 @@ class CarriedMoves {
         is_transposed_(static_cast<std::size_t>(jaxpr.num_vars())) {
     for (const Eqn& e : jaxpr.eqns()) {
       if (e.primitive == &transpose_p && e.inputs[0].is_var())
-        at(is_transposed_, e.inputs[0]) = true;
+        is_transposed_[static_cast<std::size_t>(e.inputs[0].var())] = true;
     }
   }
 
@@ -90,16 +90,12 @@ class CarriedMoves {
     std::vector<Shape> permutations;  // of the results of the body; none: they stay
   };
 
-  template <class T> static typename std::vector<T>::reference at(std::vector<T>& all,
-                                                                  const Atom& a) {
-    return all[static_cast<std::size_t>(a.var())];
-  }
   const Eqn* made_by(const Atom& a) const {
     const int e = a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
     return e < 0 ? nullptr : &jaxpr_.eqns()[static_cast<std::size_t>(e)];
   }
 
-  std::optional<Loop> turned(const Eqn& e) {
+  std::optional<Loop> turned(const Eqn& e) const {
     if (e.primitive != &scan_p) return std::nullopt;
     const auto& p = e.params.as<ScanParams>();
     if (p.length < kLeastTrips) return std::nullopt;
@@ -124,8 +120,8 @@ class CarriedMoves {
     };
     Atoms outs = body.outs();
     std::vector<Shape> permutations(outs.size());
-    std::map<Var, std::size_t> before,
-        after;  // the carries that are turned, by variable of the body
+    // The carries that are turned, by the variable that each is before a trip, and after it.
+    std::map<Var, std::size_t> before, after;
     JaxprBuilder b;
     Atoms given, as_known;  // in the new order, and in that of the body
     for (Var v = 0; v < body.num_inputs(); ++v) {
@@ -168,15 +164,14 @@ class CarriedMoves {
 
   // Elements that are transposed before and after the loop: what is the same in any order is not, nor what is transposed
   // there anyway.
-  std::int64_t around(const Eqn& e, const Loop& loop) {
+  std::int64_t around(const Eqn& e, const Loop& loop) const {
     const auto& p = e.params.as<ScanParams>();
     std::int64_t all = 0;
     for (std::size_t r = 0; r < loop.permutations.size(); ++r) {
       if (loop.permutations[r].empty()) continue;
-      const Atom result = Atom::var(e.outputs[r]);
-      const std::int64_t size = jaxpr_.aval(result).size();
-      const int uses = uses_[static_cast<std::size_t>(result.var())];
-      if (uses > 0 && !(uses == 1 && at(is_transposed_, result)))
+      const auto v = static_cast<std::size_t>(e.outputs[r]);
+      const std::int64_t size = jaxpr_.aval(e.outputs[r]).size();
+      if (uses_[v] > 0 && !(uses_[v] == 1 && is_transposed_[v]))
         all = detail::saturating_add(all, size);
       if (r >= static_cast<std::size_t>(p.num_carry)) continue;
       const Eqn* init = made_by(e.inputs[static_cast<std::size_t>(p.num_consts) + r]);
