@@ -2,26 +2,29 @@
 #include "compiler/codegen/llvm_session.hpp"
 
 #include <llvm/Config/llvm-config.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/PrettyStackTrace.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
-#include <llvm/Transforms/Scalar.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "compiler/codegen/llvm_session_impl.hpp"
+#include "core/log.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -57,6 +60,13 @@ const Target& target() {
   static const auto* found = new Target(find_target());
   return *found;
 }
+
+/// What LLVM gives up with. Its first line says what, the others hold all that it was doing.
+struct GaveUp : InternalError {
+  explicit GaveUp(std::string_view reason)
+      : InternalError("LLVM cannot compile the program: " +
+                      std::string(reason.substr(0, reason.find('\n')))) {}
+};
 
 class Session {
  public:
@@ -95,8 +105,10 @@ class Session {
 
  private:
   Session() {
-    // Without a handler LLVM ends the process.
+    // Without handlers LLVM ends the process.
     llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
+    llvm::install_fatal_error_handler(
+        [](void*, const char* reason, bool) { throw GaveUp(reason); });
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
@@ -140,7 +152,8 @@ void watch_for_the_end() {
   if (std::has_single_bit(uses.fetch_add(1) + 1)) std::atexit([] { ending = true; });
 }
 
-llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type, bool quick) {
+llvm::SmallVector<char, 0> try_to_emit_file(llvm::Module& module, llvm::CodeGenFileType type,
+                                            bool quick) {
   Session& session = Session::get();
   auto machine = session.borrow_machine(quick);
   llvm::SmallVector<char, 0> out;
@@ -155,6 +168,41 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
   session.give_back(std::move(machine), quick);
   watch_for_the_end();
   return out;
+}
+
+/// Puts each instruction in a block of its own. Instructions are selected for a block at a time, so that nothing is
+/// combined any more.
+void keep_instructions_apart(llvm::Function& function) {
+  function.addFnAttr(llvm::Attribute::OptimizeNone);  // or the blocks were put together again
+  function.addFnAttr(llvm::Attribute::NoInline);      // asked for with it
+  std::vector<llvm::Instruction*> starts;
+  for (llvm::BasicBlock& block : function) {
+    for (llvm::Instruction& i : block) {
+      if (!llvm::isa<llvm::PHINode, llvm::AllocaInst>(i)) starts.push_back(&i);
+    }
+  }
+  for (llvm::Instruction* i : starts) {
+    if (i != &i->getParent()->front()) llvm::SplitBlock(i->getParent(), i);
+  }
+}
+
+/// LLVM's combining of operations may end in one that no instruction does (LLVM 19 with AVX-512: products of 64-bit
+/// integers that were made of 32-bit ones, few lanes of which are read). Such a program is compiled again without it:
+/// slower code, but right.
+llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type, bool quick) {
+  const void* frames = llvm::SavePrettyStackState();
+  try {
+    return try_to_emit_file(module, type, quick);
+  } catch (const GaveUp& e) {
+    detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
+      return e.message() + "; it is compiled again without combining operations";
+    });
+  }
+  llvm::RestorePrettyStackState(frames);  // those of frames that were left
+  for (llvm::Function& f : module) {
+    if (!f.isDeclaration()) keep_instructions_apart(f);
+  }
+  return try_to_emit_file(module, type, quick);
 }
 
 }  // namespace
