@@ -92,6 +92,19 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({}, DType::f64, 0, 1)},
       words("plan", "cells", -1)};
+  // What each member of a batch of loops writes down lies by members at once.
+  all["turned_rows"] = {[](std::span<const Array> x) {
+                          const auto member = [](const Array& start) {
+                            const auto step = [](const Array& c) {
+                              const Array next = 0.5 * lax::rev(c, {0});
+                              return std::pair{next, next};
+                            };
+                            return scan(step, start, none, {.length = 9}).second;
+                          };
+                          return Arrays{vmap(member)(x[0])};
+                        },
+                        {uniform({40, 3}, DType::f32)},
+                        words("plan", "kernel loop transpose")};
   all["update_chains"] = {[](std::span<const Array> x) {
                             Array m = x[0];
                             for (int j = 0; j < 8; ++j) m = m.at(slice(), j).set(x[0](j));

@@ -307,14 +307,14 @@ std::vector<Part> parts_of_rows(int k, int w, llvm::Align element) {
   return parts;
 }
 
-/// Where column c of row r lies, of rows of k.
-std::uint64_t place_in_rows(int r, int k, int c) {
-  return static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k) +
+/// Where column c of row r lies, of rows that begin `step` apart.
+std::uint64_t place_in_rows(int r, std::int64_t step, int c) {
+  return static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(step) +
          static_cast<std::uint64_t>(c);
 }
 
 /// What a function is for that does this to a part of the rows.
-std::string name_of_part(const char* verb, const Part& part, int rows, int k,
+std::string name_of_part(const char* verb, const Part& part, int rows, std::int64_t k,
                          const std::string& vectors) {
   return verb + std::to_string(part.n) + "_of_" + std::to_string(k) + "_columns_of_" +
          std::to_string(rows) + "_rows_" + vectors;
@@ -323,7 +323,7 @@ std::string name_of_part(const char* verb, const Part& part, int rows, int k,
 }  // namespace
 
 void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
-                                        int w,
+                                        std::int64_t step, int w,
                                         const std::function<Vectors(int first, int n)>& columns) {
   const auto store_row = [&](const Part& part, const Vectors& rows, int r, Value* to, int skipped) {
     const auto [vector, lane] = part.order.place_of(r);
@@ -331,15 +331,15 @@ void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align
     std::iota(lanes.begin(), lanes.end(), lane);
     Value* row = rows[vector];
     if (part.n < w) row = b.CreateShuffleVector(row, lanes);
-    Value* address = b.CreateConstGEP1_64(t, to, place_in_rows(r, k, skipped));
+    Value* address = b.CreateConstGEP1_64(t, to, place_in_rows(r, step, skipped));
     if (k % w == 0) store_whole(row, address, align);
     else b.CreateAlignedStore(row, address, align);
   };
   const std::vector<Part> parts = parts_of_rows(k, w, align);
   if (k > kMostInPlace) {
     for (const Part& part : parts) {
-      const std::string name =
-          name_of_part(streaming ? "stream" : "store", part, active, k, name_of(vector_type(t, w)));
+      const std::string name = name_of_part(streaming ? "stream" : "store", part, active, step,
+                                            name_of(vector_type(t, w)));
       std::vector<llvm::Type*> types(static_cast<std::size_t>(part.n), vector_type(t, w));
       types.insert(types.begin(), b.getPtrTy());
       Vectors arguments = columns(part.first, part.n);
@@ -393,11 +393,11 @@ Vectors CodeGen::Impl::load_whole_rows(llvm::Type* t, Value* first, llvm::Align 
 
 // The same of parts of each row, as store_parts_of_rows writes them.
 Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
-                                          int w) {
+                                          std::int64_t step, int w) {
   const auto load_part = [&](const Part& part, Value* from, int skipped) {
     Vectors rows(static_cast<std::size_t>(part.n), llvm::Constant::getNullValue(vector_type(t, w)));
     for (int r = 0; r < active; ++r) {
-      Value* address = b.CreateConstGEP1_64(t, from, place_in_rows(r, k, skipped));
+      Value* address = b.CreateConstGEP1_64(t, from, place_in_rows(r, step, skipped));
       const auto [vector, lane] = part.order.place_of(r);
       Value*& row = rows[vector];
       if (part.n == 1) {
@@ -419,7 +419,7 @@ Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Ali
     llvm::Type* const all =
         llvm::ArrayType::get(vector_type(t, w), static_cast<std::uint64_t>(part.n));
     llvm::Function* const f =
-        helper(name_of_part("load", part, active, k, name_of(vector_type(t, w))), all,
+        helper(name_of_part("load", part, active, step, name_of(vector_type(t, w))), all,
                {b.getPtrTy()}, [&](llvm::Function& own) {
                  Value* out = llvm::PoisonValue::get(all);
                  unsigned c = 0;
@@ -447,7 +447,8 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   Node *p = static_cast<Node*>(from.handle), *i = node_of(first);
   const int w = m.width(i);
   const bool backward = i->stride == -k;
-  if (!goes_by_rows(first, k)) {
+  const bool apart = w > 1 && i->stride > k;
+  if (!apart && !goes_by_rows(first, k)) {
     Scalars out;
     for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
     return out;
@@ -473,8 +474,9 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
     address = m.b.CreateGEP(t, address,
                             m.b.CreateNeg(m.b.getInt64(static_cast<std::uint64_t>(k) *
                                                        static_cast<std::uint64_t>(w - 1))));
-  const Vectors columns = takes_parts(k, w, false) && !are_rotated(t, k, w)
-                              ? m.load_parts_of_rows(t, address, align, k, w)
+  const std::int64_t step = apart ? i->stride : k;
+  const Vectors columns = apart || (takes_parts(k, w, false) && !are_rotated(t, k, w))
+                              ? m.load_parts_of_rows(t, address, align, k, step, w)
                               : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {
     Value* column = columns[static_cast<std::size_t>(c)];
@@ -497,7 +499,7 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, int k,
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(to.handle), *i = node_of(first);
   const int w = m.width(i);
-  if (w == 1 || i->stride != k) {
+  if (w == 1 || !affine(i) || i->stride < k) {
     Scalars columns;
     for (int c = 0; c < k; ++c) columns.push_back(column(c));
     for (int c = 0; c < k; ++c)
@@ -515,9 +517,9 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, int k,
     return values;
   };
   const llvm::Align align(size_of(dtype));
-  if (takes_parts(k, w, m.streaming)) {
+  if (i->stride > k || takes_parts(k, w, m.streaming)) {
     m.at(m.depth());
-    return m.store_parts_of_rows(t, m.element_address(t, p, i), align, k, w, values_of);
+    return m.store_parts_of_rows(t, m.element_address(t, p, i), align, k, i->stride, w, values_of);
   }
   const Vectors rows = rows_of(m.b, values_of(0, k), w);
   for (int v = 0; v < k; ++v) {

@@ -341,9 +341,9 @@ struct CodeGen::Impl {
   std::vector<llvm::Value*> load_whole_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                             int k, int w);
   std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
-                                               int k, int w);
+                                               int k, std::int64_t step, int w);
   void store_parts_of_rows(
-      llvm::Type* t, llvm::Value* first, llvm::Align align, int k, int w,
+      llvm::Type* t, llvm::Value* first, llvm::Align align, int k, std::int64_t step, int w,
       const std::function<std::vector<llvm::Value*>(int first, int n)>& columns);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);

@@ -238,7 +238,8 @@ class CellEmitter {
     const Eqn& eqn = k_.eqn(k_.kernel().eqn);
     if (eqn.primitive != &scan_p) return numbers <= kFew;
     const auto& p = eqn.params.as<ScanParams>();
-    const bool row = operand >= static_cast<std::size_t>(p.num_consts + p.num_carry);
+    const bool row =
+        operand >= static_cast<std::size_t>(p.num_consts) + static_cast<std::size_t>(p.num_carry);
     return row ? 4 * numbers_read(p.jaxpr, static_cast<Var>(operand)) >= numbers : numbers <= kFew;
   }
   // Of what a cell has of an input, the numbers that the body reads: slices of it, or all.
@@ -303,6 +304,10 @@ class CellEmitter {
   }
 
   // ---- loops -------------------------------------------------------------------------------------
+  // Rows that lie as a transposition has them: of each variable, or result, the numbers of each trip of a turn. Those of a
+  // cell lie one after the other, trip by trip.
+  using TurnedRows = std::map<std::size_t, std::vector<Scalars>>;
+
   // The pieces of memory that a trip reads and writes for a block of cells: rows of a scan whose elements lie apart are
   // as many as there are lanes.
   std::int64_t pieces(const ScanParams& p, const CellLoop::Program& program) const {
@@ -330,7 +335,28 @@ class CellEmitter {
     const bool is_short = of_all(work) <= kUnrolledWork &&
                           of_all(loop.work) <= kUnrolledOperations &&
                           of_all(pieces(p, loop.programs[0])) <= kUnrolledPieces;
-    return is_short ? p.length : trips_of_turn(p);
+    if (is_short) return p.length;
+    return std::max(trips_of_turn(p), trips_for_turned_rows(p, loop));
+  }
+  // Of rows that lie transposed, those of a few trips are neighbours: as much as pays to be moved together.
+  std::int64_t trips_for_turned_rows(const ScanParams& p, const CellLoop& loop) const {
+    constexpr std::int64_t kNarrow = 16, kMostNumbers = 32;  // bytes
+    std::int64_t trips = 1;
+    const auto note = [&](const Atom& row, const Shape& order) {
+      if (order.empty()) return;
+      const Aval& aval = p.jaxpr.aval(row);
+      const Labels& labels = loop.programs[0].labels[static_cast<std::size_t>(row.var())];
+      if (!goes_by_cells(order, labels)) return;
+      const std::int64_t numbers = unrolled(aval.shape, labels);
+      const bool narrow = numbers * static_cast<std::int64_t>(size_of(aval.dtype)) <= kNarrow;
+      trips = std::max(trips, std::min<std::int64_t>(narrow ? 2 : 4, kMostNumbers / numbers));
+    };
+    for (std::size_t i = 0; i < loop.turned_operands.size(); ++i)
+      note(Atom::var(static_cast<Var>(i)), loop.turned_operands[i]);
+    for (std::size_t i = 0; i < loop.turned_results.size(); ++i)
+      note(p.jaxpr.outs()[i], loop.turned_results[i]);
+    return std::min(
+        {trips, p.length, std::max<std::int64_t>(kUnrolledOperations / std::max(loop.work, 1), 1)});
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();
@@ -340,26 +366,42 @@ class CellEmitter {
     const Program body(p.jaxpr);
     const std::vector<std::size_t> offset = offsets(p.jaxpr, program, consts, carries);
     const Scalars init = initial(p.jaxpr, program, consts, consts, carries, read);
-    const auto turn = [&](Scalar trip, const Scalars& state) {
-      const Scalar row = p.reverse ? gen_.sub(gen_.index(p.length - 1), trip) : trip;
+    const auto row_of = [&](Scalar trip) {
+      return p.reverse ? gen_.sub(gen_.index(p.length - 1), trip) : trip;
+    };
+    TurnedRows xs, ys;  // of the trips of a turn
+    const auto turn = [&](Scalar trip, std::size_t of_turn, const Scalars& state) {
+      const Scalar row = row_of(trip);
       Body* self = nullptr;
-      Body values(*this, gen_, k_.plan, body.scope, body.kernel, body.producer, program,
-                  [&](std::size_t v, const Point& at) {
-                    if (v < consts) return read(v, at);
-                    if (v < consts + carries) {
-                      const std::int64_t n = number(program.labels[v], at, *self);
-                      return state[offset[v - consts] + static_cast<std::size_t>(n)];
-                    }
-                    return read(v, with_row(row, p.length, at, *self));
-                  });
+      Body values(
+          *this, gen_, k_.plan, body.scope, body.kernel, body.producer, program,
+          [&](std::size_t v, const Point& at) {
+            if (v < consts) return read(v, at);
+            if (v < consts + carries) {
+              const std::int64_t n = number(program.labels[v], at, *self);
+              return state[offset[v - consts] + static_cast<std::size_t>(n)];
+            }
+            if (const auto x = xs.find(v); x != xs.end())
+              return x
+                  ->second[of_turn][static_cast<std::size_t>(number(program.labels[v], at, *self))];
+            const Point of_row = with_row(row, p.length, at, *self);
+            return read(v, outermost ? turned(of_row, loop_.turned_operands[v]) : of_row);
+          });
       self = &values;
       values.run_loops();
       Scalars next = components(values, p.jaxpr, program, consts, carries);
-      if (outermost) store_rows(values, p, program, row);
+      if (outermost) store_rows(values, p, program, row, ys);
       return next;
     };
     const auto turns = [&](Scalar first, std::int64_t count, Scalars state) {
-      for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
+      if (count == 0) return state;
+      const Scalar last = gen_.add(first, gen_.index(count - 1));
+      const Scalar lowest = row_of(p.reverse ? last : first);
+      if (outermost) xs = load_turned(p, program, lowest, count);
+      ys.clear();
+      for (std::int64_t k = 0; k < count; ++k)
+        state = turn(gen_.add(first, gen_.index(k)), static_cast<std::size_t>(k), state);
+      if (outermost) store_turned(p, program, lowest, ys);
       return state;
     };
     const std::int64_t together = trips_together(p, loop);
@@ -387,16 +429,87 @@ class CellEmitter {
     }
     return out;
   }
-  void store_rows(Body& values, const ScanParams& p, const CellLoop::Program& program, Scalar row) {
+  void store_rows(Body& values, const ScanParams& p, const CellLoop::Program& program, Scalar row,
+                  TurnedRows& of_turn) {
     for (std::size_t i = static_cast<std::size_t>(p.num_carry); i < p.jaxpr.outs().size(); ++i) {
       const Atom& out = p.jaxpr.outs()[i];
       const Shape& shape = p.jaxpr.aval(out).shape;
       const Labels labels =
           out.is_var() ? program.labels[static_cast<std::size_t>(out.var())] : Labels{};
-      store(
-          k_.step.writes[i], shape, labels, unrolled(shape, labels), values,
-          [&](std::int64_t n) { return values(out, point(shape, labels, n)); },
-          [&](const Point& at) { return with_row(row, p.length, at, values); });
+      const auto element = [&](std::int64_t n) { return values(out, point(shape, labels, n)); };
+      const std::int64_t elements = unrolled(shape, labels);
+      const Shape& order = loop_.turned_results[i];
+      if (order.empty()) {
+        store(k_.step.writes[i], shape, labels, elements, values, element,
+              [&](const Point& at) { return with_row(row, p.length, at, values); });
+      } else if (goes_by_cells(order, labels)) {
+        Scalars& numbers = of_turn[i].emplace_back();
+        for (std::int64_t n = 0; n < elements; ++n) numbers.push_back(element(n));
+      } else {
+        for (std::int64_t n = 0; n < elements; ++n) {
+          const Point at = with_row(row, p.length, point(shape, labels, n), values);
+          values.store(k_.step.writes[i], turned(at, order), element(n));
+        }
+      }
+    }
+  }
+
+  // ---- rows that lie as a transposition has them ---------------------------------------------------
+  // Whether the numbers of a cell's rows lie one after the other, trip by trip. Of others the lanes do.
+  static bool goes_by_cells(const Shape& order, const Labels& row) {
+    return !order.empty() &&
+           (order.back() == 0 || row[static_cast<std::size_t>(order.back() - 1)] == kUnrolled);
+  }
+  static Point turned(const Point& at, const Shape& order) {
+    if (order.empty()) return at;
+    Point out{{}, Index{}, std::nullopt};
+    for (const std::int64_t d : order) {
+      out.shape.push_back(at.shape[static_cast<std::size_t>(d)]);
+      out.indices->push_back((*at.indices)[static_cast<std::size_t>(d)]);
+    }
+    return out;
+  }
+  // Where the first number of a row lies.
+  Scalar place_of_row(const ScanParams& p, Var v, const Shape& order, const Labels& labels,
+                      Scalar row, Generator& memory) {
+    const Point first = point(p.jaxpr.aval(v).shape, labels, 0);
+    return memory.flat(turned(with_row(row, p.length, first, memory), order));
+  }
+  TurnedRows load_turned(const ScanParams& p, const CellLoop::Program& program, Scalar lowest,
+                         std::int64_t count) {
+    TurnedRows rows;
+    Kernel none;
+    Generator memory(gen_, k_.plan, k_.scope, none, k_.producer);
+    for (std::size_t i = 0; i < loop_.turned_operands.size(); ++i) {
+      const Shape& order = loop_.turned_operands[i];
+      const Labels& labels = program.labels[i];
+      if (!goes_by_cells(order, labels)) continue;
+      const auto v = static_cast<Var>(i);
+      const auto numbers = static_cast<std::ptrdiff_t>(unrolled(p.jaxpr.aval(v).shape, labels));
+      const Value& value = k_.value(k_.step.reads[i]);
+      const Scalars all = gen_.load_columns(gen_.pointer(value.location), value.aval.dtype,
+                                            place_of_row(p, v, order, labels, lowest, memory),
+                                            static_cast<int>(count * numbers));
+      for (auto at = all.begin(); at != all.end(); at += numbers)
+        rows[i].emplace_back(at, at + numbers);
+      if (p.reverse) std::reverse(rows[i].begin(), rows[i].end());
+    }
+    return rows;
+  }
+  void store_turned(const ScanParams& p, const CellLoop::Program& program, Scalar lowest,
+                    TurnedRows& rows) {
+    Kernel none;
+    Generator memory(gen_, k_.plan, k_.scope, none, k_.producer);
+    for (auto& [i, of_trips] : rows) {
+      const Var v = p.jaxpr.outs()[i].var();
+      if (p.reverse) std::reverse(of_trips.begin(), of_trips.end());
+      Scalars all;
+      for (const Scalars& numbers : of_trips) all.insert(all.end(), numbers.begin(), numbers.end());
+      const Value& value = k_.value(k_.step.writes[i]);
+      gen_.store_columns(gen_.pointer(value.location), value.aval.dtype,
+                         place_of_row(p, v, loop_.turned_results[i],
+                                      program.labels[static_cast<std::size_t>(v)], lowest, memory),
+                         all);
     }
   }
 

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/permutations.hpp"
+#include "compiler/permutations.hpp"
 #include "compiler/plan/cells.hpp"
 #include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"

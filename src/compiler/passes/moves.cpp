@@ -18,8 +18,8 @@
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
+#include "compiler/permutations.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 

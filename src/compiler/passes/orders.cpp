@@ -14,7 +14,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/permutations.hpp"
+#include "compiler/permutations.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 

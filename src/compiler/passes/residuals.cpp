@@ -15,7 +15,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/passes/permutations.hpp"
+#include "compiler/permutations.hpp"
 #include "compiler/plan/plan.hpp"
 #include "core/size_errors.hpp"
 #include "jaxpr/rewrite.hpp"

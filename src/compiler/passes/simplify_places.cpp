@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "compiler/passes/numbers.hpp"
-#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/progression.hpp"
 #include "compiler/passes/simplify.hpp"
+#include "compiler/permutations.hpp"
 
 namespace telamon {
 inline namespace v1 {

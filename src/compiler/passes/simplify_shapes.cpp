@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "compiler/forms.hpp"
-#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
+#include "compiler/permutations.hpp"
 #include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
-#include "compiler/passes/permutations.hpp"
 #include "compiler/passes/simplify.hpp"
+#include "compiler/permutations.hpp"
 #include "compiler/plan/dot.hpp"
 #include "core/integers.hpp"
 

@@ -24,6 +24,9 @@ constexpr std::int64_t kMostUnrolled = 64;  // elements of a variable
 constexpr std::int64_t kMostWork = 3000;    // operations after unrolling
 constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vectors are worth more
 constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
+// The last axis, along which lanes would be few: as long as so many equations come of it. Its numbers lie one after the other
+// in memory, and are as many chains of operations.
+constexpr std::int64_t kShortRow = 15, kMostEquations = 1024;
 // Vectors whose lanes lie far apart in memory are shuffled together with others, or read and written element by element: so
 // much code for each that loops with hundreds of them took seconds to compile, above all where lanes do not run along the
 // last axis.
@@ -53,6 +56,10 @@ struct ClassedProgram {
 
 class Analysis {
  public:
+  /// Whether a short last axis may be unrolled.
+  explicit Analysis(bool unrolls_rows) : unrolls_rows_(unrolls_rows) {}
+  bool has_unrolled_row() const { return has_unrolled_row_; }
+
   std::optional<CellLoop> run(const Jaxpr& jaxpr, const Eqn& eqn) {
     ClassedProgram around(jaxpr);
     for (const Atom& a : eqn.inputs) {
@@ -370,6 +377,24 @@ class Analysis {
     return size_[static_cast<std::size_t>(c)] > 1 && !mixed_[static_cast<std::size_t>(c)];
   }
 
+  static std::int64_t equations(const ClassedProgram& s) {
+    auto all = static_cast<std::int64_t>(s.jaxpr->eqns().size());
+    for (const auto& [e, programs] : s.inner)
+      for (const auto& program : programs) all += equations(*program);
+    return all;
+  }
+  // Whether the last of these axes is so short that its numbers are rather those of a cell.
+  bool is_unrolled_row(const std::vector<std::unique_ptr<ClassedProgram>>& programs,
+                       const std::vector<int>& axes) const {
+    const auto size = [&](int c) { return size_[static_cast<std::size_t>(c)]; };
+    if (axes.size() < 2 || size(axes.back()) > kShortRow ||
+        std::none_of(axes.begin(), axes.end(), [&](int c) { return size(c) > kShortRow; }))
+      return false;
+    std::int64_t all = 0;
+    for (const auto& program : programs) all += equations(*program);
+    return all * size(axes.back()) <= kMostEquations;
+  }
+
   // The axes are those of the component of the state that has most of them.
   bool choose_axes(std::vector<std::unique_ptr<ClassedProgram>>& programs, CellLoop& out) {
     std::vector<int> best;
@@ -388,6 +413,10 @@ class Analysis {
     });
     if (large) {
       std::erase_if(best, [&](int c) { return size_[static_cast<std::size_t>(c)] <= kSmallAxis; });
+      if (unrolls_rows_ && is_unrolled_row(programs, best)) {
+        has_unrolled_row_ = true;
+        best.pop_back();
+      }
     }
     if (best.size() > 3) return false;
     // Lanes run along the last axis, or along the largest where that is short.
@@ -570,6 +599,7 @@ class Analysis {
     return out;
   }
 
+  bool unrolls_rows_, has_unrolled_row_ = false;
   bool ok_ = true, turned_ = false;  ///< turned: lanes run along another axis than the last
   DisjointSets classes_;
   std::vector<std::int64_t> size_;
@@ -600,8 +630,34 @@ std::int64_t unrolled(const Shape& shape, const Labels& labels) {
   return n;
 }
 
+// Where lanes run along the last axis, they do in any case. Of one number a cell, trips of loops would read and write elements
+// that lie far apart, where kernels of transpositions move tiles.
+bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop) {
+  constexpr std::int64_t kMostNumbers = 32;
+  const Labels& labels = loop.programs[0].labels[static_cast<std::size_t>(row)];
+  const auto label = [&](std::int64_t d) { return labels[static_cast<std::size_t>(d - 1)]; };
+  const int lanes = static_cast<int>(loop.axes.size()) - 1;
+  if (lanes < 0) return false;
+  if (order.back() != 0 && label(order.back()) == lanes) return true;
+  const std::int64_t numbers = unrolled(body.aval(row).shape, labels);
+  if (numbers < 2 || numbers > kMostNumbers) return false;
+  std::size_t d = 0;
+  bool has_lanes = false;
+  for (; order[d] != 0; ++d) {
+    if (label(order[d]) == kUnrolled) return false;
+    has_lanes |= label(order[d]) == lanes;
+  }
+  for (++d; d < order.size(); ++d) {
+    if (order[d] < order[d - 1] || label(order[d]) != kUnrolled) return false;
+  }
+  return has_lanes;
+}
+
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
-  return Analysis().run(jaxpr, eqn);
+  Analysis analysis(true);
+  std::optional<CellLoop> found = analysis.run(jaxpr, eqn);
+  if (found || !analysis.has_unrolled_row()) return found;
+  return Analysis(false).run(jaxpr, eqn);
 }
 
 std::optional<CellLoop> worthwhile_cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {

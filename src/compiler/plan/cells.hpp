@@ -47,7 +47,14 @@ struct CellLoop {
   bool lies_apart = false;  ///< whether lanes of the state or of rows lie far apart in memory
   int work = 0;             ///< operations per cell and trip
   std::size_t widest = 4;   ///< bytes of the widest type
+  /// Of each operand and of each result, for rows that lie in memory as a transposition has them: the order of the axes of
+  /// all rows together. Empty for others.
+  std::vector<Shape> turned_operands{}, turned_results{};
 };
+
+/// Whether rows of a scan, a variable of its body, may lie with their axes in this order: lanes next to each other, or the rows
+/// of each cell one after the other, of several numbers each.
+bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop);
 
 /// Nothing if the loop is not cellular, or too large to be unrolled.
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);

@@ -10,6 +10,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/fusion/index_space.hpp"
+#include "compiler/permutations.hpp"
 #include "compiler/plan/segments.hpp"
 #include "compiler/plan/updates.hpp"
 #include "compiler/plan/windows.hpp"
@@ -83,6 +84,7 @@ class Planner {
       const int last = result(chain.back());
       for (const Update& u : chain) result(u) = last;
       begins_[{chain.front().eqn, chain.front().operand}] = last;
+      overwritten_.insert(last);
     }
     names_.assign(plan_.values.size(), 0);
     for (const int v : scope().value_of) {
@@ -90,6 +92,7 @@ class Planner {
     }
     update_in_place(fusion);
     place_results();
+    if (options_.cells) find_cells(fusion);
     for (Cluster& c : fusion.clusters) add_step(c);
     plan_.steps.insert(plan_.steps.end(), copies_.begin(), copies_.end());
   }
@@ -177,6 +180,7 @@ class Planner {
           !readers->end_with(static_cast<int>(e), from))
         continue;
       value_of(from) = value_of(update.outputs[0]);
+      overwritten_.insert(value_of(from));
       ++names_[static_cast<std::size_t>(value_of(from))];
     }
   }
@@ -210,6 +214,79 @@ class Planner {
     }
   }
 
+  // Loops over cells, and the transpositions that they take over.
+  void find_cells(Fusion& fusion) {
+    Transpositions stored;
+    for (Cluster& c : fusion.clusters) {
+      if (c.form != Form::element || c.kernel.kind != Kernel::Kind::loop) continue;
+      for (const Var v : c.kernel.roots) {
+        const int t = producer_[static_cast<std::size_t>(v)];
+        if (eqn(t).primitive != &transpose_p || c.kernel.woven.contains(v)) continue;
+        const Var from = eqn(t).inputs[0].var();
+        const int made_by = producer_[static_cast<std::size_t>(from)];
+        if (made_by < 0 || !c.kernel.members.contains(made_by)) stored[v] = {&c, t, from};
+      }
+    }
+    Transpositions by_operand;
+    for (const auto& [v, t] : stored) by_operand[t.from] = t;
+    for (const Cluster& c : fusion.clusters) {
+      if (c.form != Form::region) continue;
+      const Eqn& e = eqn(c.kernel.eqn);
+      auto cell = worthwhile_cell_loop(jaxpr(), e);
+      if (!cell) continue;
+      cell->turned_operands.resize(e.inputs.size());
+      cell->turned_results.resize(e.outputs.size());
+      if (options_.turned_rows && e.primitive == &scan_p) turn_rows(e, *cell, stored, by_operand);
+      cells_.emplace(c.kernel.eqn, std::move(*cell));
+    }
+  }
+  // What a kernel stores of something in memory.
+  struct Transposition {
+    Cluster* cluster;
+    int eqn;
+    Var from;
+  };
+  using Transpositions = std::map<Var, Transposition>;
+  // Rows of a loop over cells that are a transposition, and nothing else is, are read from what that moves; those of which
+  // a transposition is all that becomes are written as it has them.
+  void turn_rows(const Eqn& e, CellLoop& cell, const Transpositions& stored,
+                 const Transpositions& by_operand) {
+    const auto& p = e.params.as<ScanParams>();
+    const auto carries = static_cast<std::size_t>(p.num_carry);
+    const auto permutation = [&](const Transposition& t) -> const Shape& {
+      return eqn(t.eqn).params.as<TransposeParams>().permutation;
+    };
+    const auto take_over = [&](const Transposition& t, const Shape& order, const Atom& row) {
+      if (!row.is_var() || !rows_may_be_turned(order, p.jaxpr, row.var(), cell)) return false;
+      Kernel& kernel = t.cluster->kernel;
+      kernel.members.erase(t.eqn);
+      kernel.roots.erase(
+          std::find(kernel.roots.begin(), kernel.roots.end(), eqn(t.eqn).outputs[0]));
+      return true;
+    };
+    for (auto i = static_cast<std::size_t>(p.num_consts) + carries; i < e.inputs.size(); ++i) {
+      if (!e.inputs[i].is_var() || !only_use(e.inputs[i].var())) continue;
+      const auto t = stored.find(e.inputs[i].var());
+      if (t == stored.end()) continue;
+      // What an update writes over may be gone when the loop runs.
+      const int from = value_of(t->second.from);
+      const Shape order = inverse(permutation(t->second));
+      if (overwritten_.contains(from) ||
+          !take_over(t->second, order, Atom::var(static_cast<Var>(i))))
+        continue;
+      cell.turned_operands[i] = order;
+      value_of(e.inputs[i].var()) = from;
+    }
+    for (std::size_t i = carries; i < e.outputs.size(); ++i) {
+      const auto t = by_operand.find(e.outputs[i]);
+      if (t == by_operand.end() || !only_use(e.outputs[i])) continue;
+      const Shape& order = permutation(t->second);
+      if (!take_over(t->second, order, p.jaxpr.outs()[i])) continue;
+      cell.turned_results[i] = order;
+      value_of(e.outputs[i]) = value_of(eqn(t->second.eqn).outputs[0]);
+    }
+  }
+
   void add_region(const Cluster& c) {
     const int number = c.kernel.eqn;
     const Eqn& e = eqn(number);
@@ -217,20 +294,18 @@ class Planner {
     std::vector<bool> dies;
     for (const Atom& a : e.inputs) dies.push_back(a.is_literal() || only_use(a.var()));
     for (const Var v : e.outputs) out.push_back(value_of(v));
-    if (options_.cells) {
-      if (auto cell = worthwhile_cell_loop(jaxpr(), e)) {
-        Step step;
-        step.kernel.kind = Kernel::Kind::cells;
-        step.kernel.eqn = number;
-        step.kernel.members = {step.kernel.eqn};
-        step.kernel.name = std::string(e.primitive->name());
-        for (const std::int64_t n : cell->axes) step.kernel.shape.push_back(n);
-        step.kernel.cell = std::make_shared<const CellLoop>(std::move(*cell));
-        for (const Atom& a : e.inputs) step.reads.push_back(in_memory(repeated_number(c, a)));
-        step.writes = std::move(out);
-        plan_.steps.push_back(std::move(step));
-        return;
-      }
+    if (const auto cell = cells_.find(number); cell != cells_.end()) {
+      Step step;
+      step.kernel.kind = Kernel::Kind::cells;
+      step.kernel.eqn = number;
+      step.kernel.members = {step.kernel.eqn};
+      step.kernel.name = std::string(e.primitive->name());
+      for (const std::int64_t n : cell->second.axes) step.kernel.shape.push_back(n);
+      step.kernel.cell = std::make_shared<const CellLoop>(std::move(cell->second));
+      for (const Atom& a : e.inputs) step.reads.push_back(in_memory(repeated_number(c, a)));
+      step.writes = std::move(out);
+      plan_.steps.push_back(std::move(step));
+      return;
     }
     const std::vector<int> in = operands(number);
     plan_region(plan_, e, in, dies, out, options_, plan_.steps);
@@ -476,7 +551,9 @@ class Planner {
   std::vector<bool> is_member_;  // of the kernel whose accesses are being found
   std::vector<Step> copies_;
   std::map<std::pair<int, int>, int>
-      begins_;  // of each chain of updates: its equation and operand, its value
+      begins_;                     // of each chain of updates: its equation and operand, its value
+  std::set<int> overwritten_;      // values that updates write over
+  std::map<int, CellLoop> cells_;  // of loops that are kernels
 };
 
 }  // namespace

@@ -244,7 +244,8 @@ struct PlanOptions {
   bool matmul = true;      ///< large matrix products are calls of the runtime's
   bool join_parts = true;  ///< arrays put together of many parts are copied part by part, by a call
   bool cells = true;       ///< small loops keep their state in registers
-  bool segments = true;    ///< long kernels are cut into functions rather than into kernels
+  bool turned_rows = true;       ///< what these read and write down may lie transposed
+  bool segments = true;          ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
   bool compute_places = true;    ///< large look-ups compute their places, and do not read them
   bool weave_columns = true;  ///< columns and parts are put together in the kernel that makes them
