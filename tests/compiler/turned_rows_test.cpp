@@ -99,6 +99,51 @@ TEST(TurnedRows, ThatAreShortAreUnrolled) {
   }
 }
 
+// Of many such rows, cells have one number each.
+TEST(TurnedRows, ThatAreTooManyAreNotUnrolled) {
+  const Program f = [](std::span<const Array> x) {
+    const auto step = [](const Arrays& c) {
+      Arrays next(c.begin() + 1, c.end());
+      next.push_back(c[0] * 0.5f + c[1]);
+      return std::pair{next, none};
+    };
+    return scan(step, Arrays(x.begin(), x.end()), none, {.length = 9}).first;
+  };
+  const Arrays inputs(6, uniform({40, 12}, DType::f32));
+  const Compiled e = check(f, inputs, -1, 4);
+  EXPECT_NE(e->text("plan").find("cells scan (12, 40)"), std::string::npos) << e->text("plan");
+}
+
+// Large arrays of single numbers, if they are read as well.
+TEST(TurnedRows, OfSingleNumbersAreThoseOfLargeArrays) {
+  const auto loops = [](bool reverse) -> Program {
+    return [reverse](std::span<const Array> x) {
+      const auto member = [&](const Array& start, const Array& row) {
+        const auto step = [](const Array& c, const Array& r) {
+          const Array next = c * 0.5f + r;
+          return std::pair{next, next};
+        };
+        return scan(step, start, row, {.reverse = reverse});
+      };
+      const auto [last, rows] = vmap(member)(x[0], x[1]);
+      return Arrays{last, rows};
+    };
+  };
+  const auto of = [&](std::int64_t members, std::int64_t trips, bool reverse) {
+    const Compiled e =
+        check(loops(reverse),
+              {uniform({members}, DType::f32), uniform({members, trips}, DType::f32)}, -1, 4);
+    expect_same_for_any_number_of_threads(
+        e, {uniform({members}, DType::f32), uniform({members, trips}, DType::f32)});
+    return moves_nothing(e);
+  };
+  EXPECT_FALSE(of(100, 40, false));
+  for (const bool reverse : {false, true}) {
+    EXPECT_TRUE(of(5003, 40, reverse));
+    EXPECT_TRUE(of(4097, 47, reverse));
+  }
+}
+
 TEST(TurnedRows, ThatOthersReadStayAsTheyWere) {
   const Array start = uniform({30, 3}, DType::f32),
               rows = uniform({30, 6, 3}, DType::f32, -1, 1, 2);

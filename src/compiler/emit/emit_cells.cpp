@@ -340,7 +340,7 @@ class CellEmitter {
   }
   // Of rows that lie transposed, those of a few trips are neighbours: as much as pays to be moved together.
   std::int64_t trips_for_turned_rows(const ScanParams& p, const CellLoop& loop) const {
-    constexpr std::int64_t kNarrow = 16, kMostNumbers = 32;  // bytes
+    constexpr std::int64_t kNarrow = 16, kMostNumbers = 32;  // of a row, in bytes; of all of them
     std::int64_t trips = 1;
     const auto note = [&](const Atom& row, const Shape& order) {
       if (order.empty()) return;
@@ -349,7 +349,8 @@ class CellEmitter {
       if (!goes_by_cells(order, labels)) return;
       const std::int64_t numbers = unrolled(aval.shape, labels);
       const bool narrow = numbers * static_cast<std::int64_t>(size_of(aval.dtype)) <= kNarrow;
-      trips = std::max(trips, std::min<std::int64_t>(narrow ? 2 : 4, kMostNumbers / numbers));
+      const std::int64_t most = numbers == 1 ? 8 : narrow ? 2 : 4;
+      trips = std::max(trips, std::min(most, kMostNumbers / numbers));
     };
     for (std::size_t i = 0; i < loop.turned_operands.size(); ++i)
       note(Atom::var(static_cast<Var>(i)), loop.turned_operands[i]);

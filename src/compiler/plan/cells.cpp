@@ -630,9 +630,9 @@ std::int64_t unrolled(const Shape& shape, const Labels& labels) {
   return n;
 }
 
-// Where lanes run along the last axis, they do in any case. Of one number a cell, trips of loops would read and write elements
-// that lie far apart, where kernels of transpositions move tiles.
-bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop) {
+// Where lanes run along the last axis, they do in any case.
+bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop,
+                        std::int64_t least_numbers) {
   constexpr std::int64_t kMostNumbers = 32;
   const Labels& labels = loop.programs[0].labels[static_cast<std::size_t>(row)];
   const auto label = [&](std::int64_t d) { return labels[static_cast<std::size_t>(d - 1)]; };
@@ -640,7 +640,7 @@ bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const Ce
   if (lanes < 0) return false;
   if (order.back() != 0 && label(order.back()) == lanes) return true;
   const std::int64_t numbers = unrolled(body.aval(row).shape, labels);
-  if (numbers < 2 || numbers > kMostNumbers) return false;
+  if (numbers < least_numbers || numbers > kMostNumbers) return false;
   std::size_t d = 0;
   bool has_lanes = false;
   for (; order[d] != 0; ++d) {

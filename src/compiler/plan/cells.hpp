@@ -53,8 +53,9 @@ struct CellLoop {
 };
 
 /// Whether rows of a scan, a variable of its body, may lie with their axes in this order: lanes next to each other, or the rows
-/// of each cell one after the other, of several numbers each.
-bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop);
+/// of each cell one after the other, of so many numbers at least.
+bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop,
+                        std::int64_t least_numbers);
 
 /// Nothing if the loop is not cellular, or too large to be unrolled.
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);
