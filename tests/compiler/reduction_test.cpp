@@ -66,6 +66,29 @@ TEST(CompiledReduction, SumsOverAnyAxesAreRight) {
   }
 }
 
+// Of equal elements, lanes hold one number: it counts as often as there are lanes.
+TEST(CompiledReduction, FoldsOfEqualElementsHaveThemAll) {
+  const Program f = [](std::span<const Array> x) {
+    Arrays out;
+    for (const std::int64_t n : {2, 3, 4, 8, 16, 17, 32, 40, 70}) {
+      const auto all = [&](const Array& a) { return lax::broadcast_in_dim(a, {n}, {}); };
+      const Array wide = lax::convert_element_type(all(x[0]), DType::i64),
+                  product = lax::mul(all(x[1]), all(x[2]));
+      out.push_back(lax::reduce_sum(wide, {0}));
+      out.push_back(lax::reduce_sum(product, {0}));
+      out.push_back(lax::reduce_prod(product, {0}));
+      out.push_back(lax::reduce_xor(product, {0}));
+      out.push_back(lax::reduce_max(product, {0}));
+    }
+    return out;
+  };
+  const auto number = [](DType dtype, double x) {
+    return lax::convert_element_type(Array(x), dtype);
+  };
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8})
+    check(f, {number(DType::u32, 7), number(dtype, 3), number(dtype, 5)});
+}
+
 // Lanes run along dimensions of several elements only: along others a vector would be stored where there is
 // room for a number.
 TEST(CompiledReduction, DimensionsOfOneElementHaveNoLanes) {

@@ -89,8 +89,7 @@ Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>
 
 Scalars CodeGen::fold_lanes(Scalars x, const Combine& combine) {
   Impl& m = *impl_;
-  int n = 1;
-  for (const Scalar s : x) n = std::max(n, m.width(node_of(s)));
+  int n = m.lanes;  // also of numbers that are the same in all of them
   for (; n > 1; n /= 2) {
     const int half = n / 2;
     std::vector<int> low, high;
