@@ -151,6 +151,26 @@ TEST(LoopStages, WriteOverWhatTheyRead) {
   for (std::size_t i = 0; i < 2; ++i) expect_equal(got[i], want[i], 0, "in place");
 }
 
+// What the last stage reads besides, it reads before it stores, whichever of the results lies over that.
+TEST(LoopStages, ReadBeforeTheyWriteOver) {
+  const auto f = [](std::span<const Array> x) {
+    return Arrays{lax::gt(x[0], x[1]), lax::tanh(lax::tanh(lax::div(x[3], x[2])))};
+  };
+  for (const std::int64_t n : {441, 20'000}) {
+    const auto fresh = [&] {
+      Arrays x;
+      for (unsigned seed = 1; seed <= 4; ++seed) x.push_back(uniform({n}, DType::f32, -2, 2, seed));
+      return x;
+    };
+    const std::vector<bool> donated = {true, false, false, false};
+    const Compiled e = compile(stage(f, fresh()), {.donated = donated});
+    const Arrays want = f(fresh());
+    Arrays got;
+    e->execute(fresh(), donated, got, "test");
+    for (std::size_t i = 0; i < 2; ++i) expect_equal(got[i], want[i], 0, "in place");
+  }
+}
+
 // Forty columns, which functions put together: these cannot store nowhere at the ends.
 TEST(LoopStages, OfColumnsThatFunctionsStore) {
   const auto f = [](std::span<const Array> x) {

@@ -281,8 +281,30 @@ class StageWriter {
     b_.SetInsertPoint(next);
   }
   void stage(int s) {
-    for (const Instruction* x : body_) {
-      if (stages_.of(x) == s) make(*x, s);
+    bool stored = false;
+    for (auto x = body_.begin(); x != body_.end(); ++x) {
+      if (stages_.of(*x) != s) continue;
+      if (!stored && (*x)->mayWriteToMemory()) {
+        stored = true;
+        load_for(x, s);
+      }
+      make(**x, s);
+    }
+  }
+  // What instructions of a stage from `first` on load again, before the first of them writes: perhaps where that is.
+  void load_for(std::vector<Instruction*>::const_iterator first, int s) {
+    for (; first != body_.end(); ++first) {
+      if (stages_.of(*first) == s) load_operands(**first, s);
+    }
+  }
+  void load_operands(const Instruction& x, int s) {
+    for (Value* operand : x.operands()) {
+      if (!stages_.has(operand) || here(s).contains(operand)) continue;
+      const auto& made_by = llvm::cast<Instruction>(*operand);
+      // Others were made in this stage, or kept.
+      if (!is_done_again(made_by)) continue;
+      if (made_by.mayReadFromMemory()) find(operand, s);
+      else load_operands(made_by, s);
     }
   }
 
