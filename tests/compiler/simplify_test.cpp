@@ -53,6 +53,13 @@ TEST(Simplify, DivisionByAPowerOfTwoIsMultiplication) {
   EXPECT_THAT(halves(3), ::testing::HasSubstr("div"));
 }
 
+TEST(Simplify, SlicesOfNothingBehindTheLastElementStayWithinTheOperand) {
+  const auto nothing = [](const Array& a) {
+    return lax::slice(lax::slice(a, {7}, {9}, {3}), {1}, {1}, {1});
+  };
+  EXPECT_EQ(left(nothing, numbers({9})), "slice");
+}
+
 // Every number of 8 bits by every number of 8 bits but zero.
 TEST(Simplify, QuotientsRoundDownAndRemaindersHaveTheSignOfTheDivisor) {
   const Array all =

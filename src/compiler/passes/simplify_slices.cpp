@@ -24,7 +24,10 @@ std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto& q = inner->params.as<SliceParams>();
   SliceParams both;
   for (std::size_t d = 0; d < out.shape.size(); ++d) {
-    const std::int64_t start = q.start_indices[d] + p.start_indices[d] * stride_of(q, d);
+    // Of nothing, the place behind the last element may be beyond the operand.
+    const std::int64_t start = out.shape[d] == 0
+                                   ? q.start_indices[d]
+                                   : q.start_indices[d] + p.start_indices[d] * stride_of(q, d);
     const std::int64_t stride = stride_of(p, d) * stride_of(q, d);
     both.start_indices.push_back(start);
     both.strides.push_back(stride);
