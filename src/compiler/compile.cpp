@@ -360,7 +360,7 @@ PlanOptions plan_options(const Compilation& c) {
           .matmul = c.enabled("matmul"),
           .join_parts = c.enabled("join_parts"),
           .cells = c.enabled("cells"),
-          .turned_rows = c.enabled("turned_rows"),
+          .turned_rows = c.enabled("turned_rows") && c.enabled("load_columns"),
           .segments = c.enabled("segments"),
           .overlap_segments = c.enabled("overlap_segments"),
           .compute_places = c.enabled("compute_places"),

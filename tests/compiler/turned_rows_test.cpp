@@ -177,6 +177,81 @@ TEST(TurnedRows, ThatOthersReadStayAsTheyWere) {
   }
 }
 
+// What a loop around the loop, or a branch in that, writes over where it lies.
+TEST(TurnedRows, AreReadBeforeALoopUpdatesThem) {
+  using Pair = std::pair<Array, Array>;
+  const auto in_place = [](const Array& some) {
+    return [some](const Array& all, const Array& start) {
+      const Array rows = lax::transpose(all, {1, 0, 2});
+      const Array later = all.at(slice(), slice({}, 2)).set(some);
+      const auto step = [](const Array& a, const Array& row) {
+        return std::pair{lax::rev(a, {1}) + row, none};
+      };
+      return Pair{later, scan(step, start + later(slice(), 0), rows).first};
+    };
+  };
+  for (const bool branches : {false, true}) {
+    const Program f = [&](std::span<const Array> x) {
+      const auto update = in_place(x[2]);
+      const auto step = [&](const Array& i, const Pair& c) {
+        if (!branches) return update(c.first, c.second);
+        return cond(
+            i > 0, update, [](const Array& a, const Array& b) { return Pair{a, b}; }, c.first,
+            c.second);
+      };
+      const Pair last = fori_loop(0, 3, step, Pair{x[0], x[1]});
+      return Arrays{last.first, last.second};
+    };
+    check(f, {uniform({40, 20, 3}, DType::f32), uniform({40, 3}, DType::f32),
+              uniform({40, 2, 3}, DType::f32)});
+  }
+}
+
+// One transposition between two loops is that of one of them.
+TEST(TurnedRows, OfOneLoopMayBeThoseOfAnother) {
+  const auto loop = [](const Array& start, const Array& rows) {
+    const auto step = [](const Array& a, const Array& row) {
+      const Array next = lax::rev(a, {1}) * 0.5f - row;
+      return std::pair{next, next};
+    };
+    return scan(step, start, rows).second;
+  };
+  const Program f = [&](std::span<const Array> x) {
+    const Array first = loop(x[0], x[1]), turned = lax::transpose(first, {1, 0, 2});
+    return Arrays{loop(x[0], turned)};
+  };
+  check(f, {uniform({20, 3}, DType::f32), uniform({20, 20, 3}, DType::f32)}, -1, 4);
+  const Program around = [&](std::span<const Array> x) {
+    const auto step = [&](const Array& c, const Array&) {
+      return std::pair{lax::transpose(loop(x[0], lax::transpose(c, {1, 0, 2})), {1, 0, 2}), none};
+    };
+    return Arrays{scan(step, x[1], x[2], {.unroll = 2}).first};
+  };
+  check(around,
+        {uniform({20, 3}, DType::f32), uniform({20, 7, 3}, DType::f32), uniform({5}, DType::f32)},
+        -1, 4);
+}
+
+// Their axes are one for the transposition.
+TEST(TurnedRows, OfMatricesLieByMembers) {
+  const Program f = [](std::span<const Array> x) {
+    const auto member = [](const Array& start, const Array& rows) {
+      const auto step = [](const Array& c, const Array& row) {
+        const Array next = matmul(c, row) * 0.5f + row;
+        return std::pair{next, next};
+      };
+      return scan(step, start, rows).second;
+    };
+    return Arrays{vmap(member)(x[0], x[1])};
+  };
+  for (const std::int64_t members : {20, 65}) {
+    const Compiled e =
+        check(f, {uniform({members, 3, 3}, DType::f32), uniform({members, 9, 3, 3}, DType::f32)},
+              -1, 1e3);
+    EXPECT_TRUE(moves_nothing(e)) << e->text("plan");
+  }
+}
+
 // Without a state, or of what all members share.
 TEST(TurnedRows, ThatAreTheSameForAllMembers) {
   const Program f = [](std::span<const Array> x) {

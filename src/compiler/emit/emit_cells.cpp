@@ -335,13 +335,20 @@ class CellEmitter {
     const bool is_short = of_all(work) <= kUnrolledWork &&
                           of_all(loop.work) <= kUnrolledOperations &&
                           of_all(pieces(p, loop.programs[0])) <= kUnrolledPieces;
-    if (is_short) return p.length;
-    return std::max(trips_of_turn(p), trips_for_turned_rows(p, loop));
+    const auto [worthwhile, most] = turned_trips(p, loop);
+    if (is_short && p.length <= most) return p.length;
+    const std::int64_t of_work =
+        std::max<std::int64_t>(kUnrolledOperations / std::max(loop.work, 1), 1);
+    return std::max(trips_of_turn(p), std::min({worthwhile, most, of_work}));
   }
-  // Of rows that lie transposed, those of a few trips are neighbours: as much as pays to be moved together.
-  std::int64_t trips_for_turned_rows(const ScanParams& p, const CellLoop& loop) const {
-    constexpr std::int64_t kNarrow = 16, kMostNumbers = 32;  // of a row, in bytes; of all of them
-    std::int64_t trips = 1;
+  // Of rows that lie by cells, those of a few trips are neighbours: as many as pay to be moved together, and as may be.
+  struct TurnedTrips {
+    std::int64_t worthwhile = 1, most;
+  };
+  TurnedTrips turned_trips(const ScanParams& p, const CellLoop& loop) const {
+    constexpr std::int64_t kNarrow = 16;  // bytes of a row
+    constexpr std::int64_t kMostNumbers = 32;
+    TurnedTrips trips{.most = p.length};
     const auto note = [&](const Atom& row, const Shape& order) {
       if (order.empty()) return;
       const Aval& aval = p.jaxpr.aval(row);
@@ -349,15 +356,16 @@ class CellEmitter {
       if (!goes_by_cells(order, labels)) return;
       const std::int64_t numbers = unrolled(aval.shape, labels);
       const bool narrow = numbers * static_cast<std::int64_t>(size_of(aval.dtype)) <= kNarrow;
-      const std::int64_t most = numbers == 1 ? 8 : narrow ? 2 : 4;
-      trips = std::max(trips, std::min(most, kMostNumbers / numbers));
+      trips.worthwhile = std::max<std::int64_t>(trips.worthwhile, numbers == 1 ? 8
+                                                                  : narrow     ? 2
+                                                                               : 1);
+      trips.most = std::min(trips.most, kMostNumbers / numbers);
     };
     for (std::size_t i = 0; i < loop.turned_operands.size(); ++i)
       note(Atom::var(static_cast<Var>(i)), loop.turned_operands[i]);
     for (std::size_t i = 0; i < loop.turned_results.size(); ++i)
       note(p.jaxpr.outs()[i], loop.turned_results[i]);
-    return std::min(
-        {trips, p.length, std::max<std::int64_t>(kUnrolledOperations / std::max(loop.work, 1), 1)});
+    return trips;
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();

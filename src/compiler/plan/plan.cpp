@@ -10,8 +10,8 @@
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/fusion/index_space.hpp"
-#include "compiler/permutations.hpp"
 #include "compiler/plan/segments.hpp"
+#include "compiler/plan/turned_rows.hpp"
 #include "compiler/plan/updates.hpp"
 #include "compiler/plan/windows.hpp"
 #include "core/check.hpp"
@@ -83,8 +83,13 @@ class Planner {
       };
       const int last = result(chain.back());
       for (const Update& u : chain) result(u) = last;
-      begins_[{chain.front().eqn, chain.front().operand}] = last;
+      const Update& first = chain.front();
+      begins_[{first.eqn, first.operand}] = last;
+      // In a loop or a branch, what the first one updates may come to lie there, too.
       overwritten_.insert(last);
+      if (const Atom& a = eqn(first.eqn).inputs[static_cast<std::size_t>(first.operand)];
+          a.is_var())
+        overwritten_.insert(value_of(a.var()));
     }
     names_.assign(plan_.values.size(), 0);
     for (const int v : scope().value_of) {
@@ -214,21 +219,12 @@ class Planner {
     }
   }
 
-  // Loops over cells, and the transpositions that they take over.
+  // Loops over cells, and where their rows lie.
   void find_cells(Fusion& fusion) {
-    Transpositions stored;
-    for (Cluster& c : fusion.clusters) {
-      if (c.form != Form::element || c.kernel.kind != Kernel::Kind::loop) continue;
-      for (const Var v : c.kernel.roots) {
-        const int t = producer_[static_cast<std::size_t>(v)];
-        if (eqn(t).primitive != &transpose_p || c.kernel.woven.contains(v)) continue;
-        const Var from = eqn(t).inputs[0].var();
-        const int made_by = producer_[static_cast<std::size_t>(from)];
-        if (made_by < 0 || !c.kernel.members.contains(made_by)) stored[v] = {&c, t, from};
-      }
-    }
-    Transpositions by_operand;
-    for (const auto& [v, t] : stored) by_operand[t.from] = t;
+    Transpositions transpositions(jaxpr(), fusion.clusters);
+    const auto stays = [&](Var v) {
+      return value_of(v) >= 0 && !overwritten_.contains(value_of(v));
+    };
     for (const Cluster& c : fusion.clusters) {
       if (c.form != Form::region) continue;
       const Eqn& e = eqn(c.kernel.eqn);
@@ -236,63 +232,11 @@ class Planner {
       if (!cell) continue;
       cell->turned_operands.resize(e.inputs.size());
       cell->turned_results.resize(e.outputs.size());
-      if (options_.turned_rows && e.primitive == &scan_p) turn_rows(e, *cell, stored, by_operand);
+      if (options_.turned_rows && e.primitive == &scan_p) {
+        for (const auto& [row, memory] : transpositions.taken_by(e, *cell, stays))
+          value_of(row) = value_of(memory);
+      }
       cells_.emplace(c.kernel.eqn, std::move(*cell));
-    }
-  }
-  // What a kernel stores of something in memory.
-  struct Transposition {
-    Cluster* cluster;
-    int eqn;
-    Var from;
-  };
-  using Transpositions = std::map<Var, Transposition>;
-  // Rows of a loop over cells that are a transposition, and nothing else is, are read from what that moves; those of which
-  // a transposition is all that becomes are written as it has them.
-  void turn_rows(const Eqn& e, CellLoop& cell, const Transpositions& stored,
-                 const Transpositions& by_operand) {
-    // Of one number a cell, elements lie far apart, while kernels of transpositions move tiles: small arrays, in bytes, and
-    // those that are written alone, are better moved by these (on Zen 4 arrays of 64 KiB that are read and written take
-    // 1.2 to 1.6 times as long here, of 1 MiB 0.84, of 2 MiB and more 0.4 to 0.8).
-    constexpr std::int64_t kLarge = std::int64_t{512} << 10;
-    bool reads_turned = false;
-    const auto& p = e.params.as<ScanParams>();
-    const auto carries = static_cast<std::size_t>(p.num_carry);
-    const auto permutation = [&](const Transposition& t) -> const Shape& {
-      return eqn(t.eqn).params.as<TransposeParams>().permutation;
-    };
-    const auto take_over = [&](const Transposition& t, const Shape& order, const Atom& row,
-                               bool of_one_number) {
-      const std::int64_t least = of_one_number && weight_of(jaxpr().aval(t.from)) >= kLarge ? 1 : 2;
-      if (!row.is_var() || !rows_may_be_turned(order, p.jaxpr, row.var(), cell, least))
-        return false;
-      Kernel& kernel = t.cluster->kernel;
-      kernel.members.erase(t.eqn);
-      kernel.roots.erase(
-          std::find(kernel.roots.begin(), kernel.roots.end(), eqn(t.eqn).outputs[0]));
-      return true;
-    };
-    for (auto i = static_cast<std::size_t>(p.num_consts) + carries; i < e.inputs.size(); ++i) {
-      if (!e.inputs[i].is_var() || !only_use(e.inputs[i].var())) continue;
-      const auto t = stored.find(e.inputs[i].var());
-      if (t == stored.end()) continue;
-      // What an update writes over may be gone when the loop runs.
-      const int from = value_of(t->second.from);
-      const Shape order = inverse(permutation(t->second));
-      if (overwritten_.contains(from) ||
-          !take_over(t->second, order, Atom::var(static_cast<Var>(i)), true))
-        continue;
-      reads_turned = true;
-      cell.turned_operands[i] = order;
-      value_of(e.inputs[i].var()) = from;
-    }
-    for (std::size_t i = carries; i < e.outputs.size(); ++i) {
-      const auto t = by_operand.find(e.outputs[i]);
-      if (t == by_operand.end() || !only_use(e.outputs[i])) continue;
-      const Shape& order = permutation(t->second);
-      if (!take_over(t->second, order, p.jaxpr.outs()[i], reads_turned)) continue;
-      cell.turned_results[i] = order;
-      value_of(e.outputs[i]) = value_of(eqn(t->second.eqn).outputs[0]);
     }
   }
 
