@@ -60,6 +60,24 @@ TEST(Simplify, SlicesOfNothingBehindTheLastElementStayWithinTheOperand) {
   EXPECT_EQ(left(nothing, numbers({9})), "slice");
 }
 
+TEST(Simplify, KnownSelectorsAreClampedWhateverTheirType) {
+  const Arrays cases = {numbers({3}), numbers({3}) + 1.0f};
+  const auto selected = [&](const std::string& selector, const std::string& type) {
+    const Jaxpr program =
+        parse_jaxpr("{ lambda a:f32[3], b:f32[3] . let s:" + type +
+                    "[3] = broadcast_in_dim [ broadcast_dimensions=() shape=(3,) ] " + selector +
+                    ":" + type + "\nc:f32[3] = select_n s a b in ( c ) }");
+    const Array got = execute(compile(program), cases)[0];
+    expect_equal(got, eval_jaxpr(program, cases)[0], 0, program.to_string());
+    return got.to_vector<float>() == cases[1].to_vector<float>();
+  };
+  EXPECT_TRUE(selected("18446744073709551615", "u64"));
+  EXPECT_TRUE(selected("True", "bool"));
+  EXPECT_TRUE(selected("7", "i32"));
+  EXPECT_FALSE(selected("-7", "i32"));
+  EXPECT_FALSE(selected("False", "bool"));
+}
+
 // Every number of 8 bits by every number of 8 bits but zero.
 TEST(Simplify, QuotientsRoundDownAndRemaindersHaveTheSignOfTheDivisor) {
   const Array all =

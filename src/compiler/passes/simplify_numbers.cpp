@@ -206,8 +206,9 @@ std::optional<Atom> select_known(Simplifier& s, const Eqn& e, const Aval&) {
   const Array* which = s.splat(e.inputs[0]);
   if (which == nullptr) return std::nullopt;
   const auto last = static_cast<std::int64_t>(e.inputs.size()) - 2;
-  return e.inputs[static_cast<std::size_t>(
-      1 + std::clamp<std::int64_t>(which->item<std::int64_t>(), 0, last))];
+  const std::int64_t number =
+      s.whole_number(e.inputs[0]).value_or(which->dtype() == DType::bool_ && which->item<bool>());
+  return e.inputs[static_cast<std::size_t>(1 + std::clamp<std::int64_t>(number, 0, last))];
 }
 // select(c, x, x) = x
 std::optional<Atom> select_same(Simplifier&, const Eqn& e, const Aval&) {
