@@ -200,8 +200,8 @@ class CodeGen final : public Emitter {
   Pointer offset(Pointer base, DType dtype, Scalar elements);
   Scalar load(Pointer from, DType dtype, Scalar index);
   void store(Pointer to, DType dtype, Scalar index, Scalar value);
-  /// Vectors of the elements first, first + k, ...; of first + 1, first + 1 + k, ...; up to k - 1. `first`
-  /// is affine: lane l stands for first + l * k.
+  /// Vectors of the elements first, first + s, ...; of first + 1, first + 1 + s, ...; up to k - 1. `first` is affine:
+  /// lane l stands for first + l * s, where rows of k elements lie: next to each other if s is k, apart if it is more.
   Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
   /// Whether it is: each lane is at a row of its own, of k elements, one after the other or backwards.
   bool goes_by_rows(Scalar first, int k);

@@ -340,6 +340,7 @@ struct CodeGen::Impl {
   /// Columns of rows of k elements, each of which lies at its lane.
   std::vector<llvm::Value*> load_whole_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                             int k, int w);
+  /// The same, and the other way round, part by part, of rows that begin `step` apart.
   std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                                int k, std::int64_t step, int w);
   void store_parts_of_rows(

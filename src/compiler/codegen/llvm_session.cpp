@@ -152,8 +152,18 @@ void watch_for_the_end() {
   if (std::has_single_bit(uses.fetch_add(1) + 1)) std::atexit([] { ending = true; });
 }
 
+/// Forgets the frames that LLVM keeps a list of, for crashes, where they are left by an exception.
+struct LeftFrames {
+  const void* before = llvm::SavePrettyStackState();
+  LeftFrames() = default;
+  LeftFrames(const LeftFrames&) = delete;
+  LeftFrames& operator=(const LeftFrames&) = delete;
+  ~LeftFrames() { llvm::RestorePrettyStackState(before); }
+};
+
 llvm::SmallVector<char, 0> try_to_emit_file(llvm::Module& module, llvm::CodeGenFileType type,
                                             bool quick) {
+  const LeftFrames frames;
   Session& session = Session::get();
   auto machine = session.borrow_machine(quick);
   llvm::SmallVector<char, 0> out;
@@ -190,7 +200,6 @@ void keep_instructions_apart(llvm::Function& function) {
 /// integers that were made of 32-bit ones, few lanes of which are read). Such a program is compiled again without it:
 /// slower code, but right.
 llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type, bool quick) {
-  const void* frames = llvm::SavePrettyStackState();
   try {
     return try_to_emit_file(module, type, quick);
   } catch (const GaveUp& e) {
@@ -198,7 +207,6 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
       return e.message() + "; it is compiled again without combining operations";
     });
   }
-  llvm::RestorePrettyStackState(frames);  // those of frames that were left
   for (llvm::Function& f : module) {
     if (!f.isDeclaration()) keep_instructions_apart(f);
   }

@@ -1,3 +1,4 @@
+// Transpositions before and behind loops over cells: those that move nothing but their rows, whose axes may be merged for it.
 #include "compiler/plan/turned_rows.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ class Transpositions {
   struct Stored {
     Cluster* cluster;
     int eqn;
-    Var from;
+    Var from;  ///< what it moves, before it was reshaped
   };
 
   const Eqn& eqn(int e) const;
