@@ -60,19 +60,24 @@ TEST(TurnedRows, OfBatchesOfBatchesLieByMembers) {
         check(f, {uniform({n, 21, 3}, DType::f32), uniform({n, 21, 11, 3}, DType::f32)}, -1, 4)));
 }
 
-// Each number for itself: lanes run along the row.
-TEST(TurnedRows, OfManyNumbersLieByMembersToo) {
-  const Program f = [](std::span<const Array> x) {
-    const auto member = [](const Array& start, const Array& rows) {
+/// Of each member, rows of which each number goes through the trips for itself.
+Program smoothed(bool reverse) {
+  return [reverse](std::span<const Array> x) {
+    const auto member = [&](const Array& start, const Array& rows) {
       const auto step = [](const Array& c, const Array& row) {
-        const Array next = c * 0.5 + row;
+        const Array next = c * 0.5f + row;
         return std::pair{next, next};
       };
-      return scan(step, start, rows, {.reverse = true});
+      return scan(step, start, rows, {.reverse = reverse});
     };
     const auto [last, rows] = vmap(member)(x[0], x[1]);
     return Arrays{last, rows};
   };
+}
+
+// Lanes run along the row.
+TEST(TurnedRows, OfManyNumbersLieByMembersToo) {
+  const Program f = smoothed(true);
   for (const std::int64_t k : {16, 21, 64, 300}) {
     for (const std::int64_t members : {2, 17}) {
       const Compiled e = check(
@@ -116,22 +121,9 @@ TEST(TurnedRows, ThatAreTooManyAreNotUnrolled) {
 
 // Large arrays of single numbers, if they are read as well.
 TEST(TurnedRows, OfSingleNumbersAreThoseOfLargeArrays) {
-  const auto loops = [](bool reverse) -> Program {
-    return [reverse](std::span<const Array> x) {
-      const auto member = [&](const Array& start, const Array& row) {
-        const auto step = [](const Array& c, const Array& r) {
-          const Array next = c * 0.5f + r;
-          return std::pair{next, next};
-        };
-        return scan(step, start, row, {.reverse = reverse});
-      };
-      const auto [last, rows] = vmap(member)(x[0], x[1]);
-      return Arrays{last, rows};
-    };
-  };
   const auto of = [&](std::int64_t members, std::int64_t trips, bool reverse) {
     const Compiled e =
-        check(loops(reverse),
+        check(smoothed(reverse),
               {uniform({members}, DType::f32), uniform({members, trips}, DType::f32)}, -1, 4);
     expect_same_for_any_number_of_threads(
         e, {uniform({members}, DType::f32), uniform({members, trips}, DType::f32)});

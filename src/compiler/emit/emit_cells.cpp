@@ -347,7 +347,6 @@ class CellEmitter {
   };
   TurnedTrips turned_trips(const ScanParams& p, const CellLoop& loop) const {
     constexpr std::int64_t kNarrow = 16;  // bytes of a row
-    constexpr std::int64_t kMostNumbers = 32;
     TurnedTrips trips{.most = p.length};
     const auto note = [&](const Atom& row, const Shape& order) {
       if (order.empty()) return;
@@ -359,7 +358,7 @@ class CellEmitter {
       trips.worthwhile = std::max<std::int64_t>(trips.worthwhile, numbers == 1 ? 8
                                                                   : narrow     ? 2
                                                                                : 1);
-      trips.most = std::min(trips.most, kMostNumbers / numbers);
+      trips.most = std::min(trips.most, kMostMovedTogether / numbers);
     };
     for (std::size_t i = 0; i < loop.turned_operands.size(); ++i)
       note(Atom::var(static_cast<Var>(i)), loop.turned_operands[i]);

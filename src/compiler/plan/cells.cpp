@@ -630,29 +630,6 @@ std::int64_t unrolled(const Shape& shape, const Labels& labels) {
   return n;
 }
 
-// Where lanes run along the last axis, they do in any case.
-bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop,
-                        std::int64_t least_numbers) {
-  constexpr std::int64_t kMostNumbers = 32;
-  const Labels& labels = loop.programs[0].labels[static_cast<std::size_t>(row)];
-  const auto label = [&](std::int64_t d) { return labels[static_cast<std::size_t>(d - 1)]; };
-  const int lanes = static_cast<int>(loop.axes.size()) - 1;
-  if (lanes < 0) return false;
-  if (order.back() != 0 && label(order.back()) == lanes) return true;
-  const std::int64_t numbers = unrolled(body.aval(row).shape, labels);
-  if (numbers < least_numbers || numbers > kMostNumbers) return false;
-  std::size_t d = 0;
-  bool has_lanes = false;
-  for (; order[d] != 0; ++d) {
-    if (label(order[d]) == kUnrolled) return false;
-    has_lanes |= label(order[d]) == lanes;
-  }
-  for (++d; d < order.size(); ++d) {
-    if (order[d] < order[d - 1] || label(order[d]) != kUnrolled) return false;
-  }
-  return has_lanes;
-}
-
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
   Analysis analysis(true);
   std::optional<CellLoop> found = analysis.run(jaxpr, eqn);

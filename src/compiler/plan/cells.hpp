@@ -47,15 +47,13 @@ struct CellLoop {
   bool lies_apart = false;  ///< whether lanes of the state or of rows lie far apart in memory
   int work = 0;             ///< operations per cell and trip
   std::size_t widest = 4;   ///< bytes of the widest type
-  /// Of each operand and of each result, for rows that lie in memory as a transposition has them: the order of the axes of
-  /// all rows together. Empty for others.
+  /// Of each operand and of each result, for rows that lie in memory as a transposition has them (turned_rows.hpp): the
+  /// order of the axes of all rows together. Empty for others.
   std::vector<Shape> turned_operands{}, turned_results{};
 };
 
-/// Whether rows of a scan, a variable of its body, may lie with their axes in this order: lanes next to each other, or the rows
-/// of each cell one after the other, of so many numbers at least.
-bool rows_may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop,
-                        std::int64_t least_numbers);
+/// The most numbers of a cell, of one row or of those of several trips, that are moved together where rows lie by cells.
+constexpr std::int64_t kMostMovedTogether = 32;
 
 /// Nothing if the loop is not cellular, or too large to be unrolled.
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);

@@ -232,6 +232,7 @@ class Planner {
       if (!cell) continue;
       cell->turned_operands.resize(e.inputs.size());
       cell->turned_results.resize(e.outputs.size());
+      // Other names stay what they were: the transposition still counts as a use.
       if (options_.turned_rows && e.primitive == &scan_p) {
         for (const auto& [row, memory] : transpositions.taken_by(e, *cell, stays))
           value_of(row) = value_of(memory);

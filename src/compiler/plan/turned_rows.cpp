@@ -36,6 +36,29 @@ std::optional<Shape> order_of_parts(const Shape& order, const Shape& whole, cons
   return out;
 }
 
+/// Whether rows of a scan, a variable of its body, may lie with their axes in this order: lanes next to each other, as they
+/// are along the last axis, or the rows of each cell one after the other, of so many numbers at least.
+bool may_be_turned(const Shape& order, const Jaxpr& body, Var row, const CellLoop& loop,
+                   std::int64_t least_numbers) {
+  const Labels& labels = loop.programs[0].labels[static_cast<std::size_t>(row)];
+  const auto label = [&](std::int64_t d) { return labels[static_cast<std::size_t>(d - 1)]; };
+  const int lanes = static_cast<int>(loop.axes.size()) - 1;
+  if (lanes < 0) return false;
+  if (order.back() != 0 && label(order.back()) == lanes) return true;
+  const std::int64_t numbers = unrolled(body.aval(row).shape, labels);
+  if (numbers < least_numbers || numbers > kMostMovedTogether) return false;
+  std::size_t d = 0;
+  bool has_lanes = false;
+  for (; order[d] != 0; ++d) {
+    if (label(order[d]) == kUnrolled) return false;
+    has_lanes |= label(order[d]) == lanes;
+  }
+  for (++d; d < order.size(); ++d) {
+    if (order[d] < order[d - 1] || label(order[d]) != kUnrolled) return false;
+  }
+  return has_lanes;
+}
+
 }  // namespace
 
 Transpositions::Transpositions(const Jaxpr& jaxpr, std::vector<Cluster>& clusters)
@@ -69,7 +92,7 @@ bool Transpositions::take(const Stored& t, const Shape& order, const ScanParams&
                           bool single, const CellLoop& loop) {
   constexpr std::int64_t kLarge = std::int64_t{512} << 10;
   const bool large = weight_of(jaxpr_.aval(eqn(t.eqn).outputs[0])) >= kLarge;
-  if (!rows_may_be_turned(order, p.jaxpr, row, loop, single && large ? 1 : 2)) return false;
+  if (!may_be_turned(order, p.jaxpr, row, loop, single && large ? 1 : 2)) return false;
   // Another loop may have taken it.
   Kernel& kernel = t.cluster->kernel;
   if (kernel.members.erase(t.eqn) == 0) return false;
