@@ -174,6 +174,28 @@ bool Fuser::gives_places(const Use& use, int e, std::int64_t elements) const {
   return !weaves && size(use.consumer) > elements && compiler::weaves(jaxpr_, reader);
 }
 
+// Vectors compute such places: a row that is looked up waits for no single instructions then. Of long rows it does not matter.
+bool Fuser::is_place_of_rows(int e) const {
+  constexpr std::int64_t kLeast = 64, kLongest = 256;  // rows; bytes of a row
+  constexpr int kLittle = 2;                           // cycles
+  if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittle ||
+      form(e) != Form::element || adds_dimensions(e))
+    return false;
+  const auto places = [&](const Use& use) {
+    const Eqn& reader = eqn(use.consumer);
+    const Aval& out = jaxpr_.aval(reader.outputs[0]);
+    const std::int64_t row = out.size() / size(e);
+    return reader.primitive == &gather_p && reader.inputs[1] == Atom::var(use.var) &&
+           window_of(reader).num_elements() > 1 &&
+           row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
+  };
+  return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
+    const bool renames = form(use.consumer) == Form::reshape || adds_dimensions(use.consumer);
+    const std::vector<Use>& readers = uses(use.consumer);
+    return renames ? std::any_of(readers.begin(), readers.end(), places) : places(use);
+  });
+}
+
 bool Fuser::adds_dimensions(int e) const {
   return eqn(e).primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn(e).inputs[0]).size() == size(e);
 }
@@ -477,7 +499,7 @@ void Fuser::place_element(int e) {
                       eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   needs_memory |= weaves(e) && (is_named_anew(e) || is_better_woven(e));
-  needs_memory |= is_cut_anywhere(e);
+  needs_memory |= is_cut_anywhere(e) || is_place_of_rows(e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];

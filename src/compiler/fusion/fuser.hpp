@@ -51,6 +51,8 @@ class Fuser {
   bool adds_dimensions(int e) const;
   // Whether each of so many elements is looked up at a place that e gives, or a coordinate of it: at the same index.
   bool gives_places(const Use& use, int e, std::int64_t elements) const;
+  // Whether it computes where short rows begin that are looked up.
+  bool is_place_of_rows(int e) const;
   // Whether it puts columns side by side in rows, or parts one after the other, in the kernel that makes them.
   bool weaves(int e) const {
     return options_.weave_columns && (compiler::weaves(jaxpr_, eqn(e)) || stacked_.contains(e));

@@ -40,6 +40,38 @@ class Places {
   const Aval column_;
 };
 
+/// The places among listed rows of an array of shape `of` that columns of indices say, of which those about dimension `dim` are
+/// `columns[k]` with `axes[k] == dim`. Outside is the number of rows, but what is moved to the end of its dimension.
+Atom flat_places(JaxprBuilder& b, const Shape& of, const Atoms& columns, const Shape& axes,
+                 bool clips, bool wraps) {
+  Places places(b, b.aval(columns[0]));
+  const auto first = [&] { return places.number(0); };
+  Atom place = first();
+  std::optional<Atom> inside;
+  std::int64_t rows = 1;
+  for (std::size_t dim = 0; dim < columns.size(); ++dim) {
+    const auto k = static_cast<std::size_t>(
+        std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(dim)) - axes.begin());
+    const Atom size = places.number(of[dim]);
+    rows *= of[dim];
+    Atom index = columns[k];
+    if (wraps) {
+      const Atom is_below = places.compare(lt_p, {index, first()});
+      index = places.op(select_n_p, {is_below, index, places.op(add_p, {index, size})});
+    }
+    if (clips) {
+      index = places.op(max_p, {index, first()});
+      index = places.op(min_p, {index, places.number(of[dim] - 1)});
+    } else {
+      const Atom is_inside =
+          places.both(places.compare(ge_p, {index, first()}), places.compare(lt_p, {index, size}));
+      inside = inside ? places.both(*inside, is_inside) : is_inside;
+    }
+    place = dim == 0 ? index : places.op(add_p, {places.op(mul_p, {place, size}), index});
+  }
+  return inside ? places.op(select_n_p, {*inside, places.number(rows), place}) : place;
+}
+
 }  // namespace
 
 bool has_flat_places(const Jaxpr& jaxpr, const Eqn& scatter, const Eqn& indices) {
@@ -68,54 +100,73 @@ bool has_flat_places(const Jaxpr& jaxpr, const Eqn& scatter, const Eqn& indices)
   return listed_rows(jaxpr, scatter).shape[0] < std::numeric_limits<std::int32_t>::max();
 }
 
-Aval listed_rows(const Jaxpr& jaxpr, const Eqn& scatter) {
-  const auto& d = scatter.params.as<ScatterParams>().dimension_numbers;
-  const Aval& operand = jaxpr.aval(scatter.outputs[0]);
+Aval listed_rows(const Aval& of, std::size_t leading) {
   Shape out{1};
-  for (std::size_t k = 0; k < operand.shape.size(); ++k) {
-    if (k < d.inserted_window_dims.size()) out[0] *= operand.shape[k];
-    else out.push_back(operand.shape[k]);
+  for (std::size_t k = 0; k < of.shape.size(); ++k) {
+    if (k < leading) out[0] *= of.shape[k];
+    else out.push_back(of.shape[k]);
   }
-  return operand.with_shape(out);
+  return of.with_shape(out);
+}
+
+Aval listed_rows(const Jaxpr& jaxpr, const Eqn& scatter) {
+  return listed_rows(
+      jaxpr.aval(scatter.outputs[0]),
+      scatter.params.as<ScatterParams>().dimension_numbers.inserted_window_dims.size());
 }
 
 Atom scatter_at_flat_places(JaxprBuilder& b, const Eqn& scatter, const Shape& of, const Atom& rows,
                             const Atoms& columns, const Atom& updates) {
-  const auto& old = scatter.params.as<ScatterParams>();
-  const auto& d = old.dimension_numbers;
-  Places places(b, b.aval(columns[0]));
-  const auto first = [&] { return places.number(0); };
-  Atom place = first();
-  std::optional<Atom> inside;
-  const std::size_t leading = columns.size();
-  for (std::size_t dim = 0; dim < leading; ++dim) {
-    const auto& to = d.scatter_dims_to_operand_dims;
-    const auto k = static_cast<std::size_t>(
-        std::find(to.begin(), to.end(), static_cast<std::int64_t>(dim)) - to.begin());
-    const Atom size = places.number(of[dim]);
-    Atom index = columns[k];
-    if (old.wraps) {
-      const Atom is_below = places.compare(lt_p, {index, first()});
-      index = places.op(select_n_p, {is_below, index, places.op(add_p, {index, size})});
-    }
-    if (old.mode == GatherScatterMode::clip) {
-      index = places.op(max_p, {index, first()});
-      index = places.op(min_p, {index, places.number(of[dim] - 1)});
-    } else {
-      const Atom is_inside =
-          places.both(places.compare(ge_p, {index, first()}), places.compare(lt_p, {index, size}));
-      inside = inside ? places.both(*inside, is_inside) : is_inside;
-    }
-    place = dim == 0 ? index : places.op(add_p, {places.op(mul_p, {place, size}), index});
-  }
-  const Aval result = b.aval(rows);
-  if (inside) place = places.op(select_n_p, {*inside, places.number(result.shape[0]), place});
-  ScatterParams params = old;
-  params.dimension_numbers.inserted_window_dims =
-      params.dimension_numbers.scatter_dims_to_operand_dims = Shape{0};
+  ScatterParams params = scatter.params.as<ScatterParams>();
+  ScatterDimensionNumbers& d = params.dimension_numbers;
+  const Atom place = flat_places(b, of, columns, d.scatter_dims_to_operand_dims,
+                                 params.mode == GatherScatterMode::clip, params.wraps);
+  d.inserted_window_dims = d.scatter_dims_to_operand_dims = Shape{0};
   params.indices_are_sorted = params.wraps = false;
   return Atom::var(b.add_eqn1(*scatter.primitive, Params::of(std::move(params)),
-                              {rows, place, updates}, result, Effect::none, scatter.where));
+                              {rows, place, updates}, b.aval(rows), Effect::none, scatter.where));
+}
+
+bool looks_up_rows(const Jaxpr& jaxpr, const Eqn& gather) {
+  const auto& p = gather.params.as<GatherParams>();
+  const GatherDimensionNumbers& d = p.dimension_numbers;
+  const Shape& operand = jaxpr.aval(gather.inputs[0]).shape;
+  const Aval& vectors = jaxpr.aval(gather.inputs[1]);
+  const Aval& out = jaxpr.aval(gather.outputs[0]);
+  const std::size_t leading = d.collapsed_slice_dims.size(), window = operand.size() - leading;
+  if (leading < 2 || !d.operand_batching_dims.empty() || out.size() == 0 ||
+      vectors.shape.back() != static_cast<std::int64_t>(leading) ||
+      (vectors.dtype != DType::i32 && vectors.dtype != DType::i64))
+    return false;
+  for (std::size_t k = 0; k < operand.size(); ++k) {
+    const auto dim = static_cast<std::int64_t>(k);
+    if (k < leading ? d.collapsed_slice_dims[k] != dim || !d.start_index_map.contains(dim)
+                    : p.slice_sizes[k] != operand[k])
+      return false;
+  }
+  for (std::size_t k = 0; k < window; ++k) {
+    if (d.offset_dims[k] != static_cast<std::int64_t>(out.shape.size() - window + k)) return false;
+  }
+  return listed_rows(jaxpr.aval(gather.inputs[0]), leading).shape[0] <
+         std::numeric_limits<std::int32_t>::max();
+}
+
+Atom gather_at_flat_places(JaxprBuilder& b, const Eqn& gather, const Atom& operand,
+                           const Atoms& columns, const Aval& out) {
+  GatherParams params = gather.params.as<GatherParams>();
+  GatherDimensionNumbers& d = params.dimension_numbers;
+  const Aval of = b.aval(operand), rows = listed_rows(of, columns.size());
+  const Atom place = flat_places(b, of.shape, columns, d.start_index_map,
+                                 params.mode != GatherScatterMode::fill_or_drop, false);
+  d.collapsed_slice_dims = d.start_index_map = Shape{0};
+  Shape window{1};
+  for (std::size_t k = 1; k < rows.shape.size(); ++k) window.push_back(rows.shape[k]);
+  params.slice_sizes = window;
+  params.indices_are_sorted = false;
+  const Atom listed = Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{rows.shape}),
+                                           {operand}, rows, Effect::none, gather.where));
+  return Atom::var(b.add_eqn1(gather_p, Params::of(std::move(params)), {listed, place}, out,
+                              Effect::none, gather.where));
 }
 
 }  // namespace compiler

@@ -107,6 +107,12 @@ Jaxpr let_scatters_wrap(const Jaxpr& jaxpr);
 /// Whether a program, or a loop of it, has any.
 bool has_scatters(const Jaxpr& jaxpr);
 
+/// Short rows that are looked up by several indices are looked up by one, which lanes compute.
+///   let y = gather x (concatenate i j)   ->   let y = gather (reshape x) (add (mul (clamp i) n) (clamp j))
+TELAMON_API Jaxpr flatten_lookups(const Jaxpr& jaxpr);
+/// Whether a program, or one within it, looks anything up.
+bool has_lookups(const Jaxpr& jaxpr);
+
 /// What is added to a part of an argument that may be donated becomes an update of that part.
 ///   let p = pad[(3,90,0)] v -0, y = add x p
 ///   ->   let s = slice[3:10] x, t = add s v, y = dynamic_update_slice x t 3

@@ -1,0 +1,100 @@
+// Short rows that are looked up by several indices each are looked up by one: vectors of lanes compute it for as many rows,
+// while single instructions combine indices, and compare each with its dimension, row by row.
+//
+//   let k = concatenate[dimension=1] i j, y:f32[n,3] = gather[slice_sizes=(1,1,3)] x k
+//   ->   let p = add (mul (clamp i) 256) (clamp j), y = gather[slice_sizes=(1,3)] (reshape[(65536,3)] x) p
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "compiler/passes/flat_places.hpp"
+#include "compiler/passes/passes.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+
+constexpr std::int64_t kLeast = 64;  // rows that are looked up
+constexpr std::int64_t kLongest =
+    256;  // bytes of a row: longer ones take so long that their places do not matter
+constexpr std::size_t kMostEquations = 20'000;
+
+bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &gather_p || !eqn.inputs[0].is_var() || !eqn.inputs[1].is_var())
+    return false;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  const Aval& vectors = jaxpr.aval(eqn.inputs[1]);
+  if (!looks_up_rows(jaxpr, eqn)) return false;
+  const std::int64_t rows = vectors.size() / vectors.shape.back(), row = out.size() / rows;
+  return rows >= kLeast && row > 1 &&
+         row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
+}
+
+/// The index vectors taken apart into columns.
+Atoms columns_of(JaxprBuilder& b, const Atom& vectors) {
+  const Aval all = b.aval(vectors);
+  const auto last = static_cast<std::size_t>(all.ndim()) - 1;
+  Aval column = all.strong();
+  column.shape[last] = 1;
+  Atoms columns;
+  for (std::int64_t k = 0; k < all.shape[last]; ++k) {
+    SliceParams p{Shape(all.shape.size(), 0), all.shape, Shape(all.shape.size(), 1)};
+    p.start_indices[last] = k;
+    p.limit_indices[last] = k + 1;
+    columns.push_back(Atom::var(b.add_eqn1(slice_p, Params::of(std::move(p)), {vectors}, column)));
+  }
+  return columns;
+}
+
+/// Whether an equation puts index vectors together of columns, one for each index.
+bool joins_columns(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const Shape& vectors = jaxpr.aval(eqn.outputs[0]).shape;
+  return eqn.primitive == &concatenate_p &&
+         static_cast<std::int64_t>(eqn.inputs.size()) == vectors.back() &&
+         eqn.params.as<ConcatenateParams>().dimension + 1 ==
+             static_cast<std::int64_t>(vectors.size());
+}
+
+}  // namespace
+
+bool has_lookups(const Jaxpr& jaxpr) {
+  return detail::any_program(jaxpr, [](const Jaxpr& j) {
+    return std::any_of(j.eqns().begin(), j.eqns().end(),
+                       [](const Eqn& e) { return e.primitive == &gather_p; });
+  });
+}
+
+Jaxpr flatten_lookups(const Jaxpr& jaxpr) {
+  if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  bool changed = false;
+  const std::vector<int> producers = detail::producers(jaxpr);
+  JaxprBuilder b;
+  detail::Renaming atoms(jaxpr);
+  atoms.push_inputs(b);
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (is_worth_it(jaxpr, e)) {
+      const int p = producers[static_cast<std::size_t>(e.inputs[1].var())];
+      const Eqn* const joined = p < 0 ? nullptr : &jaxpr.eqns()[static_cast<std::size_t>(p)];
+      const Atoms columns = joined != nullptr && joins_columns(jaxpr, *joined)
+                                ? atoms(joined->inputs)
+                                : columns_of(b, atoms(e.inputs[1]));
+      atoms.push(
+          gather_at_flat_places(b, e, atoms(e.inputs[0]), columns, jaxpr.aval(e.outputs[0])));
+      changed = true;
+      continue;
+    }
+    Params params = detail::map_jaxprs(e.params, flatten_lookups, changed);
+    atoms.push(b.add_eqn(*e.primitive, std::move(params), atoms(e.inputs), atoms.out_avals(e),
+                         e.effect, e.where));
+  }
+  return changed ? b.build(atoms(jaxpr.outs())).jaxpr : jaxpr;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
