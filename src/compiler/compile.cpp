@@ -364,6 +364,7 @@ PlanOptions plan_options(const Compilation& c) {
           .segments = c.enabled("segments"),
           .overlap_segments = c.enabled("overlap_segments"),
           .compute_places = c.enabled("compute_places"),
+          .look_up_columns = c.enabled("load_columns"),
           .weave_columns = c.enabled("weave_columns"),
           .schedule = c.enabled("schedule")};
 }

@@ -203,6 +203,8 @@ class CodeGen final : public Emitter {
   /// Vectors of the elements first, first + s, ...; of first + 1, first + 1 + s, ...; up to k - 1. `first` is affine:
   /// lane l stands for first + l * s, where rows of k elements lie: next to each other if s is k, apart if it is more.
   Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
+  /// The same of rows of k elements of which lane l's is the `rows[l]`-th, wherever that is.
+  Scalars look_up_columns(Pointer from, DType dtype, Scalar rows, int k);
   /// Whether it is: each lane is at a row of its own, of k elements, one after the other or backwards.
   bool goes_by_rows(Scalar first, int k);
   /// The other way round: as many columns as there are values.

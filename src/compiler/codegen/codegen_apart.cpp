@@ -16,33 +16,6 @@ namespace {
 // Elements that a function moves in place. Calls take registers from what is around them.
 constexpr int kMostInPlace = 512;
 
-/// The lanes of `index`, one by one.
-class Lanes {
- public:
-  Lanes(llvm::IRBuilder<>& b, Value* indices) : b_(b), all_(indices) {
-    using namespace llvm::PatternMatch;
-    const auto* const type = llvm::cast<llvm::FixedVectorType>(indices->getType());
-    const unsigned count = type->getNumElements();
-    // Of indices of 32 bits, which are inside and so not below 0, two are taken at once.
-    Value* narrow = nullptr;
-    if (count % 2 == 0 && match(indices, m_SExt(m_Value(narrow))) &&
-        narrow->getType()->getScalarType() == b.getInt32Ty())
-      twos_ = b.CreateBitCast(narrow, llvm::FixedVectorType::get(b.getInt64Ty(), count / 2));
-  }
-  /// In their order.
-  Value* operator()(int lane) {
-    const auto l = static_cast<std::uint64_t>(lane);
-    if (twos_ == nullptr) return b_.CreateExtractElement(all_, l);
-    if (l % 2 == 1) return b_.CreateLShr(two_, 32);
-    two_ = b_.CreateExtractElement(twos_, l / 2);
-    return b_.CreateAnd(two_, UINT32_MAX);
-  }
-
- private:
-  llvm::IRBuilder<>& b_;
-  Value *all_, *twos_ = nullptr, *two_ = nullptr;
-};
-
 }  // namespace
 
 llvm::Function* CodeGen::Impl::helper(const std::string& name, llvm::Type* result,

@@ -20,6 +20,8 @@ constexpr int kRegister = 16;  // bytes: of all processors
 // Columns that are put together or taken apart in place: of more, each part of the rows is a call, since LLVM takes 0.1 ms and
 // more for each shuffle.
 constexpr int kMostInPlace = 32;
+// Elements of rows that are looked up there by one function.
+constexpr int kMostApart = 512;
 
 /// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
 /// parts of rows of 4 take 0.6 to 0.85 of the time, of 6 or more 0.4 to 0.8, of 2 and 3 1.1 to 1.5. With 16 lanes, where any
@@ -307,6 +309,29 @@ std::vector<Part> parts_of_rows(int k, int w, llvm::Align element) {
   return parts;
 }
 
+/// The columns of a part of `rows` rows, of which `row(r)` is where it begins in one of them.
+template <class Row>
+Vectors load_part(llvm::IRBuilder<>& b, const Part& part, llvm::Type* t, llvm::Align align, int w,
+                  int rows, Row&& row) {
+  const auto lanes_of = [&](int n) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
+  };
+  Vectors vectors(static_cast<std::size_t>(part.n), llvm::Constant::getNullValue(lanes_of(w)));
+  for (int r = 0; r < rows; ++r) {
+    Value* const address = row(r);
+    const auto [vector, lane] = part.order.place_of(r);
+    Value*& to = vectors[vector];
+    if (part.n == 1) {
+      to = b.CreateInsertElement(to, b.CreateAlignedLoad(t, address, align),
+                                 static_cast<std::uint64_t>(lane));
+      continue;
+    }
+    Value* some = b.CreateAlignedLoad(lanes_of(part.n), address, align);
+    to = part.n == w ? some : with_part(b, to, some, w, part.n, lane);
+  }
+  return part.order.columns(b, vectors);
+}
+
 /// Where column c of row r lies, of rows that begin `step` apart.
 std::uint64_t place_in_rows(int r, std::int64_t step, int c) {
   return static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(step) +
@@ -321,6 +346,27 @@ std::string name_of_part(const char* verb, const Part& part, int rows, std::int6
 }
 
 }  // namespace
+
+// Called with `arguments`, `code` makes so many vectors of it, by a function that is made once.
+Vectors CodeGen::Impl::by_function(const std::string& name, int count, const Vectors& arguments,
+                                   llvm::Type* vector,
+                                   const std::function<Vectors(llvm::Function&)>& code) {
+  llvm::Type* const all = llvm::ArrayType::get(vector, static_cast<std::uint64_t>(count));
+  std::vector<llvm::Type*> types;
+  for (const Value* a : arguments) types.push_back(a->getType());
+  llvm::Function* const f = helper(name, all, types, [&](llvm::Function& own) {
+    Value* out = llvm::PoisonValue::get(all);
+    unsigned c = 0;
+    for (Value* v : code(own)) out = b.CreateInsertValue(out, v, c++);
+    return out;
+  });
+  f->setOnlyReadsMemory();
+  Value* const loaded = b.CreateCall(f, arguments);
+  Vectors out;
+  for (unsigned c = 0; c < static_cast<unsigned>(count); ++c)
+    out.push_back(b.CreateExtractValue(loaded, c));
+  return out;
+}
 
 void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
                                         std::int64_t step, int w,
@@ -394,46 +440,81 @@ Vectors CodeGen::Impl::load_whole_rows(llvm::Type* t, Value* first, llvm::Align 
 // The same of parts of each row, as store_parts_of_rows writes them.
 Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
                                           std::int64_t step, int w) {
-  const auto load_part = [&](const Part& part, Value* from, int skipped) {
-    Vectors rows(static_cast<std::size_t>(part.n), llvm::Constant::getNullValue(vector_type(t, w)));
-    for (int r = 0; r < active; ++r) {
-      Value* address = b.CreateConstGEP1_64(t, from, place_in_rows(r, step, skipped));
-      const auto [vector, lane] = part.order.place_of(r);
-      Value*& row = rows[vector];
-      if (part.n == 1) {
-        row = b.CreateInsertElement(row, b.CreateAlignedLoad(t, address, align),
-                                    static_cast<std::uint64_t>(lane));
-        continue;
-      }
-      Value* some = b.CreateAlignedLoad(vector_type(t, part.n), address, align);
-      row = part.n == w ? some : with_part(b, row, some, w, part.n, lane);
-    }
-    return part.order.columns(b, rows);
+  const auto load = [&](const Part& part, Value* from, int skipped) {
+    return load_part(b, part, t, align, w, active, [&](int r) {
+      return b.CreateConstGEP1_64(t, from, place_in_rows(r, step, skipped));
+    });
   };
   Vectors columns;
   for (const Part& part : parts_of_rows(k, w, align)) {
     if (k <= kMostInPlace) {
-      for (Value* column : load_part(part, first, part.first)) columns.push_back(column);
+      for (Value* column : load(part, first, part.first)) columns.push_back(column);
       continue;
     }
-    llvm::Type* const all =
-        llvm::ArrayType::get(vector_type(t, w), static_cast<std::uint64_t>(part.n));
-    llvm::Function* const f =
-        helper(name_of_part("load", part, active, step, name_of(vector_type(t, w))), all,
-               {b.getPtrTy()}, [&](llvm::Function& own) {
-                 Value* out = llvm::PoisonValue::get(all);
-                 unsigned c = 0;
-                 for (Value* column : load_part(part, own.getArg(0), 0))
-                   out = b.CreateInsertValue(out, column, c++);
-                 return out;
-               });
-    f->setOnlyReadsMemory();
-    Value* const from = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(part.first));
-    Value* const loaded = b.CreateCall(f, {from});
-    for (unsigned c = 0; c < static_cast<unsigned>(part.n); ++c)
-      columns.push_back(b.CreateExtractValue(loaded, c));
+    const Vectors taken = by_function(
+        name_of_part("load", part, active, step, name_of(vector_type(t, w))), part.n,
+        {b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(part.first))}, vector_type(t, w),
+        [&](llvm::Function& own) { return load(part, own.getArg(0), 0); });
+    columns.insert(columns.end(), taken.begin(), taken.end());
   }
   return columns;
+}
+
+// What would be much code in several places is a function. Narrow numbers stay so: half as many registers hold them.
+Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* rows,
+                                          llvm::Align align, int k, int w) {
+  using namespace llvm::PatternMatch;
+  Value* given = nullptr;
+  if (!match(rows, m_SExt(m_Value(given)))) given = rows;
+  const auto load = [&](Value* from, Value* numbers) {
+    Lanes number(b, numbers);
+    Vectors addresses;
+    for (int r = 0; r < active; ++r)
+      addresses.push_back(
+          b.CreateGEP(t, from, b.CreateMul(number(r), b.getInt64(static_cast<std::uint64_t>(k)))));
+    Vectors columns;
+    for (const Part& part : parts_of_rows(k, w, align)) {
+      const Vectors taken = load_part(b, part, t, align, w, active, [&](int r) {
+        return b.CreateConstGEP1_64(t, addresses[static_cast<std::size_t>(r)],
+                                    static_cast<std::uint64_t>(part.first));
+      });
+      columns.insert(columns.end(), taken.begin(), taken.end());
+    }
+    return columns;
+  };
+  if ((moved_apart += k * active) <= kMostApart) return load(base, rows);
+  return by_function("look_up_" + std::to_string(active) + "_rows_of_" + std::to_string(k) + "_" +
+                         name_of(vector_type(t, w)) + "_by_" + name_of(given->getType()),
+                     k, {base, given}, vector_type(t, w), [&](llvm::Function& own) {
+                       return load(own.getArg(0), b.CreateSExt(own.getArg(1), rows->getType()));
+                     });
+}
+
+// All columns at once, if these are not at hand.
+Scalars CodeGen::Impl::columns(int kind, Node* from, Node* first, DType dtype, int k, int w,
+                               const std::function<Vectors(llvm::Type*, llvm::Align)>& load) {
+  const auto key = [&](int c) {
+    constexpr int kMostLanes = 128, kMostColumns = 1024;
+    const int which = (k * kMostColumns + c) * kMostLanes + active;
+    return OpKey{kind, static_cast<int>(dtype), from, first, nullptr, which};
+  };
+  Scalars out;
+  for (int c = 0; c < k; ++c) {
+    const auto found = made.find(key(c));
+    if (found == made.end() || !live(found->second)) break;
+    out.emplace_back(found->second, dtype);
+  }
+  if (static_cast<int>(out.size()) == k) return out;
+  out.clear();
+  const int d = std::max({from->depth, first->depth, pinned_depth()});
+  at(d);
+  llvm::Type* const in_memory = memory_type(dtype);
+  for (Value* column : load(shuffled_as(b, in_memory), llvm::Align(size_of(dtype)))) {
+    Node* const n = make(from_memory(b.CreateBitCast(column, vector_type(in_memory, w)), dtype), d);
+    made[key(static_cast<int>(out.size()))] = n;
+    out.emplace_back(n, dtype);
+  }
+  return out;
 }
 
 // Of rows in the opposite order the last lane's comes first.
@@ -453,40 +534,29 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
     for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
     return out;
   }
-  const auto key = [&](int c) {
-    constexpr int kMostLanes = 128;
-    return OpKey{kColumn, static_cast<int>(dtype), p, i, nullptr, c * kMostLanes + m.active};
-  };
-  Scalars out;
-  for (int c = 0; c < k; ++c) {
-    const auto found = m.made.find(key(c));
-    if (found == m.made.end() || !m.live(found->second)) break;
-    out.emplace_back(found->second, dtype);
-  }
-  if (static_cast<int>(out.size()) == k) return out;
-  out.clear();
-  const int d = std::max({p->depth, i->depth, m.pinned_depth()});
-  m.at(d);
-  llvm::Type *in_memory = m.memory_type(dtype), *t = shuffled_as(m.b, in_memory);
-  const llvm::Align align(size_of(dtype));
-  Value* address = m.element_address(t, p, i);
-  if (backward)
-    address = m.b.CreateGEP(t, address,
-                            m.b.CreateNeg(m.b.getInt64(static_cast<std::uint64_t>(k) *
-                                                       static_cast<std::uint64_t>(w - 1))));
-  const std::int64_t step = apart ? i->stride : k;
-  const Vectors columns = apart || (takes_parts(k, w, false) && !are_rotated(t, k, w))
-                              ? m.load_parts_of_rows(t, address, align, k, step, w)
-                              : m.load_whole_rows(t, address, align, k, w);
-  for (int c = 0; c < k; ++c) {
-    Value* column = columns[static_cast<std::size_t>(c)];
-    if (backward) column = m.b.CreateVectorReverse(column);
-    Node* n =
-        m.make(m.from_memory(m.b.CreateBitCast(column, m.vector_type(in_memory, w)), dtype), d);
-    m.made[key(c)] = n;
-    out.emplace_back(n, dtype);
-  }
-  return out;
+  return m.columns(kColumn, p, i, dtype, k, w, [&](llvm::Type* t, llvm::Align align) {
+    Value* address = m.element_address(t, p, i);
+    if (backward)
+      address = m.b.CreateGEP(t, address,
+                              m.b.CreateNeg(m.b.getInt64(static_cast<std::uint64_t>(k) *
+                                                         static_cast<std::uint64_t>(w - 1))));
+    const std::int64_t step = apart ? i->stride : k;
+    Vectors columns = apart || (takes_parts(k, w, false) && !are_rotated(t, k, w))
+                          ? m.load_parts_of_rows(t, address, align, k, step, w)
+                          : m.load_whole_rows(t, address, align, k, w);
+    for (Value*& column : columns)
+      if (backward) column = m.b.CreateVectorReverse(column);
+    return columns;
+  });
+}
+
+Scalars CodeGen::look_up_columns(Pointer from, DType dtype, Scalar rows, int k) {
+  Impl& m = *impl_;
+  Node *p = static_cast<Node*>(from.handle), *i = node_of(rows);
+  const int w = m.width(i);
+  return m.columns(kRowColumn, p, i, dtype, k, w, [&](llvm::Type* t, llvm::Align align) {
+    return m.load_rows_anywhere(t, p->value, m.as_vector(i, w), align, k, w);
+  });
 }
 
 void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns) {

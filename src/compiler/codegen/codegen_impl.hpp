@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/PatternMatch.h>
 #include <llvm/IR/ValueMap.h>
 #include <llvm/Transforms/Utils/FunctionComparator.h>
 
@@ -104,6 +105,7 @@ enum Opcode : int {
   kOffset,
   kMask,
   kColumn,
+  kRowColumn,
   kMath0
 };
 
@@ -126,6 +128,33 @@ struct Extreme {
 /// What is put in the place of an instruction is not known to be an extreme.
 struct ForgetReplaced : llvm::ValueMapConfig<llvm::Value*> {
   enum { FollowRAUW = false };
+};
+
+/// The lanes of `index`, one by one.
+class Lanes {
+ public:
+  Lanes(llvm::IRBuilder<>& b, llvm::Value* indices) : b_(b), all_(indices) {
+    using namespace llvm::PatternMatch;
+    const auto* const type = llvm::cast<llvm::FixedVectorType>(indices->getType());
+    const unsigned count = type->getNumElements();
+    // Of indices of 32 bits, which are inside and so not below 0, two are taken at once.
+    llvm::Value* narrow = nullptr;
+    if (count % 2 == 0 && match(indices, m_SExt(m_Value(narrow))) &&
+        narrow->getType()->getScalarType() == b.getInt32Ty())
+      twos_ = b.CreateBitCast(narrow, llvm::FixedVectorType::get(b.getInt64Ty(), count / 2));
+  }
+  /// In their order.
+  llvm::Value* operator()(int lane) {
+    const auto l = static_cast<std::uint64_t>(lane);
+    if (twos_ == nullptr) return b_.CreateExtractElement(all_, l);
+    if (l % 2 == 1) return b_.CreateLShr(two_, 32);
+    two_ = b_.CreateExtractElement(twos_, l / 2);
+    return b_.CreateAnd(two_, UINT32_MAX);
+  }
+
+ private:
+  llvm::IRBuilder<>& b_;
+  llvm::Value *all_, *twos_ = nullptr, *two_ = nullptr;
 };
 
 struct CodeGen::Impl {
@@ -341,6 +370,15 @@ struct CodeGen::Impl {
   std::vector<llvm::Value*> load_whole_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                             int k, int w);
   /// The same, and the other way round, part by part, of rows that begin `step` apart.
+  /// Columns of rows, which `load` makes of elements of that type.
+  Scalars columns(int kind, Node* from, Node* first, DType dtype, int k, int w,
+                  const std::function<std::vector<llvm::Value*>(llvm::Type*, llvm::Align)>& load);
+  std::vector<llvm::Value*> by_function(
+      const std::string& name, int count, const std::vector<llvm::Value*>& arguments,
+      llvm::Type* vector, const std::function<std::vector<llvm::Value*>(llvm::Function&)>& code);
+  /// Of rows that begin anywhere, at k times the numbers that the lanes of `rows` are.
+  std::vector<llvm::Value*> load_rows_anywhere(llvm::Type* t, llvm::Value* base, llvm::Value* rows,
+                                               llvm::Align align, int k, int w);
   std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                                int k, std::int64_t step, int w);
   void store_parts_of_rows(

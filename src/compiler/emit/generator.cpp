@@ -197,10 +197,11 @@ Scalar Generator::at_index(const Eqn& eqn, Var v, const Point& at) {
     if (from.size() == jaxpr().aval(v).size()) return (*this)(x, reshaped(at, from.shape));
   }
   if (const auto column = column_at(eqn, at)) return *column;
+  if (const auto column = column_looked_up(eqn, v, at)) return *column;
   return with_params(eqn, eqn.params, indices(at));
 }
 
-Scalar Generator::with_params(const Eqn& eqn, const Params& params, const Index& at) {
+std::vector<Source> Generator::sources_of(const Eqn& eqn) {
   std::vector<Source> sources;
   for (const Atom& a : eqn.inputs) {
     const Aval& aval = jaxpr().aval(a);
@@ -210,7 +211,12 @@ Scalar Generator::with_params(const Eqn& eqn, const Params& params, const Index&
           a, shape.num_elements() == 1 ? origin(gen_, shape) : Point{shape, index, std::nullopt});
     });
   }
-  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form).f(gen_, params, sources, at);
+  return sources;
+}
+
+Scalar Generator::with_params(const Eqn& eqn, const Params& params, const Index& at) {
+  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
+      .f(gen_, params, sources_of(eqn), at);
 }
 
 // One column of an array with short rows, or of small matrices, that lies in memory: all of them are read together.
@@ -237,6 +243,31 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   const Point first{of.shape, index, std::nullopt};
   if (!gen_.goes_by_rows(flat(first), static_cast<int>(row))) return {};
   return columns(x, first, static_cast<int>(row))[static_cast<std::size_t>(column)];
+}
+
+// One column of short rows that lanes look up, each its own: rows are read at once.
+std::optional<Scalar> Generator::column_looked_up(const Eqn& eqn, Var v, const Point& at) {
+  if (!plan_.emit.load_columns || gen_.lanes() == 1 || !reads_arrays() ||
+      !kernel_.looked_up.contains(v))
+    return {};
+  const Var x = eqn.inputs[0].var();
+  const Aval& of = scope_.jaxpr.aval(x);
+  const std::int64_t k = of.shape.back();
+  const Index index = indices(at);
+  if (in_memory(x) < 0 || !CodeGen::known_bounds(index.back(), index.back())) return {};
+  const auto column =
+      static_cast<std::size_t>(CodeGen::known_bounds(index.back(), index.back())->first);
+  std::vector<Source> sources = sources_of(eqn);
+  sources[0] = Source(of.shape, of.dtype, [&, this](const Index& to) {
+    Shape rows = of.shape;
+    rows.pop_back();
+    Index row = to;
+    row.pop_back();
+    return gen_.look_up_columns(pointer(in_memory(x)), of.dtype,
+                                flat(Point{rows, row, std::nullopt}), static_cast<int>(k))[column];
+  });
+  return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
+      .f(gen_, eqn.params, sources, index);
 }
 
 // How many parts of an array the kernel takes.

@@ -186,13 +186,42 @@ bool Fuser::is_place_of_rows(int e) const {
     const Aval& out = jaxpr_.aval(reader.outputs[0]);
     const std::int64_t row = out.size() / size(e);
     return reader.primitive == &gather_p && reader.inputs[1] == Atom::var(use.var) &&
-           window_of(reader).num_elements() > 1 &&
+           window_of(reader).num_elements() > 1 && !looked_up_.contains(reader.outputs[0]) &&
            row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
   };
   return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     const bool renames = form(use.consumer) == Form::reshape || adds_dimensions(use.consumer);
     const std::vector<Use>& readers = uses(use.consumer);
     return renames ? std::any_of(readers.begin(), readers.end(), places) : places(use);
+  });
+}
+
+// Of rows of which most is taken, that is: reading a row takes as long as reading two of its numbers.
+bool Fuser::is_taken_by_columns(int e, const Cluster& c) const {
+  constexpr std::size_t kLeastSize =
+      4;  // bytes: smaller numbers are many in a vector, and each row is a load
+  const Eqn& rows = eqn(e);
+  if (!options_.look_up_columns || rows.primitive != &gather_p || !rows.inputs[0].is_var())
+    return false;
+  const Aval& out = jaxpr_.aval(rows.outputs[0]);
+  const std::int64_t k = out.shape.back();
+  const Shape& window = window_of(rows);
+  const auto& offset = rows.params.as<GatherParams>().dimension_numbers.offset_dims;
+  if (k < 2 || k > kShortRow || size_of(out.dtype) < kLeastSize || is_complex(out.dtype) ||
+      window.num_elements() != k || window.back() != k ||
+      jaxpr_.aval(rows.inputs[0]).shape.back() != k || offset.size() != 1 ||
+      offset[0] + 1 != out.ndim() || 2 * static_cast<std::int64_t>(uses(e).size()) < k)
+    return false;
+  return std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
+    const Eqn& column = eqn(use.consumer);
+    if (column.primitive != &slice_p) return false;
+    const auto& p = column.params.as<SliceParams>();
+    const auto at = c.align.find(use.consumer);
+    bool whole = p.limit_indices.back() - p.start_indices.back() == 1 && at != c.align.end() &&
+                 at->second == Align::iteration;
+    for (std::size_t d = 0; d + 1 < out.shape.size(); ++d)
+      whole &= takes_whole_axis(p, out.shape, d);
+    return whole;
   });
 }
 
@@ -501,6 +530,13 @@ void Fuser::place_element(int e) {
   needs_memory |= weaves(e) && (is_named_anew(e) || is_better_woven(e));
   needs_memory |= is_cut_anywhere(e) || is_place_of_rows(e);
   const std::set<int> readers = consumer_clusters(e);
+  if (!needs_memory && readers.size() == 1 && has_room(cluster(*readers.begin()), e) &&
+      is_taken_by_columns(e, cluster(*readers.begin()))) {
+    add_member(e, *readers.begin());
+    cluster(*readers.begin()).kernel.looked_up.insert(eqn(e).outputs[0]);
+    looked_up_.insert(eqn(e).outputs[0]);
+    return;
+  }
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];
     if (of_small * (static_cast<int>(readers.size()) - 1) > kCheapOfSmallInAll) of_small = 0;

@@ -53,6 +53,8 @@ class Fuser {
   bool gives_places(const Use& use, int e, std::int64_t elements) const;
   // Whether it computes where short rows begin that are looked up.
   bool is_place_of_rows(int e) const;
+  // Whether it looks up short rows, of which a cluster takes columns at its own index.
+  bool is_taken_by_columns(int e, const Cluster& c) const;
   // Whether it puts columns side by side in rows, or parts one after the other, in the kernel that makes them.
   bool weaves(int e) const {
     return options_.weave_columns && (compiler::weaves(jaxpr_, eqn(e)) || stacked_.contains(e));
@@ -273,8 +275,9 @@ class Fuser {
   std::map<int, bool>
       cellular_;  // loops and branches that are loops over cells, as far as asked for
   std::set<int> small_updates_;
-  std::set<int> stacked_;  // what is put together of such parts
-  std::set<int> crossed_;  // reductions that fold a space the other way than another one does
+  std::set<int> stacked_;    // what is put together of such parts
+  std::set<Var> looked_up_;  // short rows of which columns are taken where they are looked up
+  std::set<int> crossed_;    // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
   std::map<int, Usage> usages_;  // of equation `used_`, by cluster

@@ -101,6 +101,8 @@ struct Kernel {
   Vars roots;   ///< stored at each index of `shape`
   /// Those of shape (n, k) whose columns are known at an index of (n, 1), and of (k, n) whose parts are at one of (1, n).
   std::set<Var> woven;
+  std::set<Var>
+      looked_up;  ///< short rows, of which the kernel takes columns: it reads a row at once
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
@@ -248,6 +250,7 @@ struct PlanOptions {
   bool segments = true;          ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
   bool compute_places = true;    ///< large look-ups compute their places, and do not read them
+  bool look_up_columns = true;   ///< short rows are looked up where their columns are needed
   bool weave_columns = true;  ///< columns and parts are put together in the kernel that makes them
   bool schedule = true;       ///< kernels in an order that needs less memory
   /// The last of each chain gives a result of the program. All of its results share one memory.
