@@ -293,18 +293,20 @@ Value* CodeGen::Impl::load_steps(llvm::Type* t, Value* first, int step, int w, l
 
 namespace {
 
-/// Columns [first, first + n) of rows.
+/// Columns [first, first + n) of rows, of which `taken` are there.
 struct Part {
-  int first, n;
+  int first, n, taken;
   Transposition order;
 };
-// As many columns at once as a vector has lanes, then eight, four, two and one of those left.
-std::vector<Part> parts_of_rows(int k, int w, llvm::Align element) {
+// As many columns at once as a vector has lanes, then eight, four, two and one of those left. Or three, as four of which a
+// mask leaves one out.
+std::vector<Part> parts_of_rows(int k, int w, llvm::Align element, bool masks = false) {
   std::vector<Part> parts;
-  for (int c = 0; c < k; c += parts.back().n) {
+  for (int c = 0; c < k; c += parts.back().taken) {
     const auto left = static_cast<unsigned>(std::min(k - c, w));
-    const int n = static_cast<int>(std::bit_floor(left));
-    parts.push_back({c, n, Transposition(n, w, element.value())});
+    const bool masked = masks && left == 3 && w >= 4;
+    const int n = masked ? 4 : static_cast<int>(std::bit_floor(left));
+    parts.push_back({c, n, masked ? 3 : n, Transposition(n, w, element.value())});
   }
   return parts;
 }
@@ -326,10 +328,21 @@ Vectors load_part(llvm::IRBuilder<>& b, const Part& part, llvm::Type* t, llvm::A
                                  static_cast<std::uint64_t>(lane));
       continue;
     }
-    Value* some = b.CreateAlignedLoad(lanes_of(part.n), address, align);
+    llvm::Type* const type = lanes_of(part.n);
+    Value* some = nullptr;
+    if (part.taken == part.n) {
+      some = b.CreateAlignedLoad(type, address, align);
+    } else {
+      std::vector<llvm::Constant*> there;
+      for (int c = 0; c < part.n; ++c) there.push_back(b.getInt1(c < part.taken));
+      some = b.CreateMaskedLoad(type, address, align, llvm::ConstantVector::get(there),
+                                llvm::Constant::getNullValue(type));
+    }
     to = part.n == w ? some : with_part(b, to, some, w, part.n, lane);
   }
-  return part.order.columns(b, vectors);
+  Vectors columns = part.order.columns(b, vectors);
+  columns.resize(static_cast<std::size_t>(part.taken));
+  return columns;
 }
 
 /// Where column c of row r lies, of rows that begin `step` apart.
@@ -473,7 +486,8 @@ Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* row
       addresses.push_back(
           b.CreateGEP(t, from, b.CreateMul(number(r), b.getInt64(static_cast<std::uint64_t>(k)))));
     Vectors columns;
-    for (const Part& part : parts_of_rows(k, w, align)) {
+    const bool masks = runtime::target_isa() != runtime::Isa::generic;
+    for (const Part& part : parts_of_rows(k, w, align, masks)) {
       const Vectors taken = load_part(b, part, t, align, w, active, [&](int r) {
         return b.CreateConstGEP1_64(t, addresses[static_cast<std::size_t>(r)],
                                     static_cast<std::uint64_t>(part.first));
