@@ -176,23 +176,16 @@ bool Fuser::gives_places(const Use& use, int e, std::int64_t elements) const {
 
 // Vectors compute such places: a row that is looked up waits for no single instructions then. Of long rows it does not matter.
 bool Fuser::is_place_of_rows(int e) const {
-  constexpr std::int64_t kLeast = 64, kLongest = 256;  // rows; bytes of a row
-  constexpr int kLittle = 2;                           // cycles
-  if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittle ||
-      form(e) != Form::element || adds_dimensions(e))
-    return false;
-  const auto places = [&](const Use& use) {
-    const Eqn& reader = eqn(use.consumer);
-    const Aval& out = jaxpr_.aval(reader.outputs[0]);
-    const std::int64_t row = out.size() / size(e);
-    return reader.primitive == &gather_p && reader.inputs[1] == Atom::var(use.var) &&
-           window_of(reader).num_elements() > 1 && !looked_up_.contains(reader.outputs[0]) &&
-           row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
-  };
+  constexpr std::int64_t kLeast = 64, kLongest = 64;  // rows; bytes of a row
+  constexpr int kLittle = 2;                          // cycles
+  if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittle) return false;
   return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
-    const bool renames = form(use.consumer) == Form::reshape || adds_dimensions(use.consumer);
-    const std::vector<Use>& readers = uses(use.consumer);
-    return renames ? std::any_of(readers.begin(), readers.end(), places) : places(use);
+    const Eqn& reader = eqn(use.consumer);
+    if (reader.primitive != &gather_p || !(reader.inputs[1] == Atom::var(use.var)) ||
+        window_of(reader).num_elements() == 1 || looked_up_.contains(reader.outputs[0]))
+      return false;
+    const Aval& out = jaxpr_.aval(reader.outputs[0]);
+    return out.size() / size(e) * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
   });
 }
 
