@@ -455,8 +455,11 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   rewrite_loops(c, jaxpr);
   // Rows that are too short for lanes, and are moved as a whole, become longer ones.
   c.run("merge_axes", jaxpr, [](const Jaxpr& j) { return merge_axes(merge_transposed_axes(j)); });
-  if (c.wants({"flat_lookups"}, has_lookups(jaxpr), "the program looks nothing up"))
+  if (c.wants({"row_lookups", "flat_lookups"}, has_lookups(jaxpr),
+              "the program looks nothing up")) {
+    c.run("row_lookups", jaxpr, join_lookups);
     c.run("flat_lookups", jaxpr, flatten_lookups);
+  }
   if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
     c.run("wraps", jaxpr, let_scatters_wrap);
 

@@ -107,6 +107,10 @@ Jaxpr let_scatters_wrap(const Jaxpr& jaxpr);
 /// Whether a program, or a loop of it, has any.
 bool has_scatters(const Jaxpr& jaxpr);
 
+/// Numbers that are looked up in several columns of the same short rows are columns of rows that are looked up.
+///   let a = gather x (concatenate i 0), b = gather x (concatenate i 1)
+///   ->   let r = gather[slice_sizes=(1, 2)] x i, a = slice[0:1] r, b = slice[1:2] r
+TELAMON_API Jaxpr join_lookups(const Jaxpr& jaxpr);
 /// Short rows that are looked up by several indices are looked up by one, which lanes compute.
 ///   let y = gather x (concatenate i j)   ->   let y = gather (reshape x) (add (mul (clamp i) n) (clamp j))
 TELAMON_API Jaxpr flatten_lookups(const Jaxpr& jaxpr);
