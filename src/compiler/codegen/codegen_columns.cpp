@@ -21,7 +21,7 @@ constexpr int kRegister = 16;  // bytes: of all processors
 // more for each shuffle.
 constexpr int kMostInPlace = 32;
 // Elements of rows that are looked up there by one function.
-constexpr int kMostApart = 512;
+constexpr int kMostApart = 256;
 
 /// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
 /// parts of rows of 4 take 0.6 to 0.85 of the time, of 6 or more 0.4 to 0.8, of 2 and 3 1.1 to 1.5. With 16 lanes, where any
