@@ -62,6 +62,10 @@ Array below(const Array& image) {
   const Array rows = image(tl::slice(1, {}));
   return rows - image(tl::slice({}, -1));
 }
+Array speed(const Array& field, const Array& rows, const Array& columns) {
+  const Array u = field(rows, columns, 0), v = field(rows, columns, 1);
+  return tl::sqrt(u * u + v * v);
+}
 Array counted(const Array& counts, const Array& places) { return counts.at(places).add(1.0f); }
 Array with_bonus(const Array& totals, const Array& bonus) { return totals.at(3).add(bonus); }
 Array histogram(const Array& x) {
@@ -116,6 +120,8 @@ int main() {
   show("residuals", tl::jit(tl::grad<0, 1>(logistic_map)), 3.5, 0.25);
   show("loops", tl::jit(growth), tl::zeros({8}), tl::zeros({8}));
   show("merge_axes", tl::jit(below), tl::zeros({30, 40, 3}));
+  show("flat_lookups", tl::jit(speed), tl::zeros({40, 50, 2}), tl::zeros({90}, tl::DType::i32),
+       tl::zeros({90}, tl::DType::i32));
   show("wraps", tl::jit(counted), tl::zeros({50}), tl::zeros({90}, tl::DType::i32));
   show("padded_sums", tl::jit(with_bonus, {.donate = {0}}), tl::zeros({2000}), tl::zeros({}));
   show("row_updates", tl::jit(histogram), tl::zeros({100'000}));

@@ -111,6 +111,7 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
   const Program extremes = [](std::span<const Array> a) {
     return Arrays{lax::eq(a[0], broadcast_to(max(a[0], 1)(slice(), newaxis), a[0].shape()))};
   };
+  const Program look_up = [](std::span<const Array> a) { return Arrays{a[0](a[1], a[1])}; };
   const Program large = [](std::span<const Array> a) { return Arrays{sum(sin(a[0]) * a[0], -1)}; };
   const Array x = uniform({64}, DType::f32);
   const std::vector<Compiled> all = {
@@ -121,14 +122,16 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
       compiled(mirrored, {x}),
       compiled(scatter, {x}),
       compiled(extremes, {uniform({64, 40}, DType::f32)}),
+      compiled(look_up, {uniform({8, 8, 2}, DType::f32), lax::iota(DType::i32, {64})}),
       compile(stage(scatter, {x}), {.donated = std::vector{true}, .keep_programs = true}),
       compiled(large, {uniform({1024, 2048}, DType::f32)})};
   std::set<std::string> names;
   for (const Compiled& c : all)
     for (const PassTime& pass : c->info().passes) names.insert(pass.name);
-  for (const char* name : {"join_loops", "residuals", "loops", "conditions", "row_updates",
-                           "sums_in_parts", "row_groups", "tiles", "simplify_again", "wraps",
-                           "padded_sums", "mirrored_sums", "chosen_sums"})
+  for (const char* name :
+       {"join_loops", "residuals", "loops", "conditions", "row_updates", "sums_in_parts",
+        "row_groups", "tiles", "simplify_again", "wraps", "row_lookups", "flat_lookups",
+        "padded_sums", "mirrored_sums", "chosen_sums"})
     EXPECT_TRUE(names.contains(name)) << name;
   for (const std::string& name : names)
     EXPECT_TRUE(is_explained(name.substr(0, name.find("_again")))) << name;

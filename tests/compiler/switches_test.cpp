@@ -199,6 +199,14 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{x[0].at(x[1]).add(x[2])}; },
       {uniform({50}, DType::f32), lax::iota(DType::i32, {90}), uniform({90}, DType::f32)},
       words("jaxpr", "select_n")};
+  // Rows of two numbers, by two indices each; numbers of the same rows.
+  all["flat_lookups"] = {[](std::span<const Array> x) { return Arrays{x[0](x[1], x[1])}; },
+                         {uniform({50, 60, 2}, DType::f32), lax::iota(DType::i32, {90})},
+                         words("jaxpr", "slice_sizes=(1, 1, 2)")};
+  all["row_lookups"] = {
+      [](std::span<const Array> x) { return Arrays{x[0](x[1], 0) * x[0](x[1], 1)}; },
+      {uniform({50, 2}, DType::f32), lax::iota(DType::i32, {90})},
+      words("jaxpr", "= gather")};
   // What is added to a part of a donated argument needs no pass over all of it.
   all["padded_sums"] = {[](std::span<const Array> x) { return Arrays{x[0].at(3).add(1.0f)}; },
                         {uniform({2000}, DType::f32)},
@@ -534,7 +542,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
                          word == "update_loops" || word == "residuals" || word == "moves" ||
                          word == "carried_moves" || word == "reorder" || word == "batch_members" ||
                          word == "short_axes" || word == "merge_axes" || word == "small_floats" ||
-                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
+                         word == "mirrored_sums" || word == "row_lookups" ||
+                         word == "flat_lookups" || word == "wraps" || word == "padded_sums" ||
                          word == "row_updates" || word == "row_groups" || word == "chosen_sums" ||
                          word == "tiles" || word == "update_chains";
     const auto passes = [&](const Executable& e) {

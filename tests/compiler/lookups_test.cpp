@@ -1,0 +1,232 @@
+// Short rows that are looked up: by one index each, whole where their columns are looked up, and in the kernels that need
+// these.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/indexing.hpp"
+#include "telamon/vmap.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Whole numbers in [low, high).
+Array places(const Shape& shape, double low, double high, DType dtype = DType::i32) {
+  return lax::convert_element_type(lax::floor(uniform(shape, DType::f64, low, high)), dtype);
+}
+
+/// The bits of eager evaluation, with the passes and without any one of them, by several threads.
+Compiled same_as_eager(const Program& f, const Arrays& inputs) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled all = compile(jaxpr);
+  const Arrays want = f(inputs);
+  std::vector<Compiled> programs = {all};
+  for (const char* pass : {"flat_lookups", "row_lookups", "load_columns", "short_axes"})
+    programs.push_back(compile(jaxpr, {.disabled = {pass}}));
+  for (const int threads : {1, 3}) {
+    const WithThreads scope(threads);
+    for (const Compiled& c : programs) {
+      const Arrays got = execute(c, inputs);
+      for (std::size_t i = 0; i < want.size(); ++i)
+        expect_equal(got[i], want[i], 0, c->text("jaxpr") + std::to_string(threads));
+    }
+  }
+  return all;
+}
+
+/// Rows of the last dimension of x, or of the last two, at index vectors for those before.
+Array rows_at(const Array& x, const Array& vectors, GatherScatterMode mode, Shape map) {
+  GatherParams p;
+  const auto leading = static_cast<std::size_t>(vectors.aval().shape.back());
+  const std::int64_t batch = vectors.aval().ndim() - 1;
+  for (std::size_t d = 0; d < x.aval().shape.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    if (d < leading) {
+      p.dimension_numbers.collapsed_slice_dims.push_back(dim);
+      p.slice_sizes.push_back(1);
+    } else {
+      p.dimension_numbers.offset_dims.push_back(batch + dim - static_cast<std::int64_t>(leading));
+      p.slice_sizes.push_back(x.aval().shape[d]);
+    }
+  }
+  p.dimension_numbers.start_index_map = std::move(map);
+  p.mode = mode;
+  return lax::gather(x, vectors, p);
+}
+
+/// That rows of this shape are in memory without what is tested only.
+void expect_rows_apart(const Compiled& c, const Jaxpr& jaxpr, const Shape& rows) {
+  const std::string in_memory =
+      "\\[" + std::to_string(rows[0]) + "," + std::to_string(rows[1]) + "\\]@[0-9]";
+  EXPECT_THAT(c->text("plan"), Not(ContainsRegex(in_memory)));
+  EXPECT_THAT(compile(jaxpr, {.disabled = {"load_columns"}})->text("plan"),
+              ContainsRegex(in_memory));
+}
+
+// Inside, outside on either side, and at the ends of the type of indices, which are multiplied.
+TEST(Lookups, TakeOneIndexForEachRow) {
+  for (const DType index : {DType::i32, DType::i64}) {
+    const bool wide = index == DType::i64;
+    const std::int64_t least =
+        wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+    std::vector<std::int64_t> ends(200, 3);
+    for (const std::size_t at : {0, 17, 199}) ends[at] = least;
+    for (const std::size_t at : {1, 40, 198}) ends[at] = ~least;
+    const Array far = lax::convert_element_type(lax::reshape(Array(ends), {100, 2}), index);
+    for (const Array& vectors : {places({100, 2}, 0, 9, index), places({100, 2}, -5, 15, index),
+                                 far, places({5, 20, 2}, -2, 11, index)}) {
+      for (const auto mode : {GatherScatterMode::clip, GatherScatterMode::fill_or_drop,
+                              GatherScatterMode::promise_in_bounds}) {
+        for (const Shape& map : {Shape{0, 1}, Shape{1, 0}}) {
+          for (const Shape& shape : {Shape{9, 12, 3}, Shape{9, 12, 2, 4}}) {
+            if (wide && shape.size() == 4) continue;
+            const Array x = uniform(shape, DType::f32);
+            const Compiled c = same_as_eager(
+                [&](std::span<const Array> a) { return Arrays{rows_at(a[0], a[1], mode, map)}; },
+                {x, vectors});
+            const std::string window = shape.size() == 3 ? "(1, 3)" : "(1, 2, 4)";
+            EXPECT_THAT(c->text("jaxpr"), HasSubstr("slice_sizes=" + window));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Columns of indices that are computed, in a loop and in a batch, and three at a time.
+TEST(Lookups, TakeOneIndexOfColumns) {
+  const Array x = uniform({6, 7, 8, 3}, DType::f32);
+  const Array y = uniform({300}, DType::f32, -2, 9), z = uniform({300}, DType::f32, -2, 9);
+  const auto whole = [](const Array& a) { return lax::convert_element_type(a, DType::i32); };
+  const Program look_up = [&](std::span<const Array> a) {
+    return Arrays{a[0](whole(a[1]), whole(a[2]), whole(a[1] + a[2]))};
+  };
+  EXPECT_THAT(same_as_eager(look_up, {x, y, z})->text("jaxpr"), HasSubstr("slice_sizes=(1, 3)"));
+  const Program in_loop = [&](std::span<const Array> a) {
+    const auto step = [&](const Array& sum, const Array& by) {
+      return std::pair(sum + a[0](whole(a[1] + by), whole(a[2]), whole(a[1] + a[2])), none);
+    };
+    return Arrays{scan(step, lax::full({300, 3}, DType::f32, 0), a[3]).first};
+  };
+  EXPECT_THAT(same_as_eager(in_loop, {x, y, z, uniform({4}, DType::f32)})->text("jaxpr"),
+              HasSubstr("slice_sizes=(1, 3)"));
+  same_as_eager(
+      [&](std::span<const Array> a) {
+        const auto member = [&](const Array& m, const Array& i) {
+          return m(whole(i), whole(a[2]));
+        };
+        return Arrays{vmap(member)(a[0], a[1])};
+      },
+      {uniform({4, 6, 7, 3}, DType::f32), uniform({4, 300}, DType::f32, -2, 9), z});
+}
+
+TEST(Lookups, LeaveOthersAsTheyAre) {
+  const Program two = [](std::span<const Array> a) {
+    return Arrays{rows_at(a[0], a[1], GatherScatterMode::clip, {0, 1})};
+  };
+  const auto expect_two = [&](const Array& x, const Array& vectors, const std::string& window) {
+    EXPECT_THAT(same_as_eager(two, {x, vectors})->text("jaxpr"),
+                HasSubstr("slice_sizes=" + window));
+  };
+  expect_two(uniform({9, 12, 3}, DType::f32), places({20, 2}, 0, 9), "(1, 1, 3)");    // few
+  expect_two(uniform({9, 12, 80}, DType::f32), places({90, 2}, 0, 9), "(1, 1, 80)");  // long
+  expect_two(uniform({9, 12, 3}, DType::f32), places({90, 2}, 0, 9, DType::u8), "(1, 1, 3)");
+  same_as_eager(two, {uniform({9, 12}, DType::f32), places({90, 2}, 0, 9)});
+}
+
+// What lanes need of rows of each length, at places of their own, is taken where they need it.
+TEST(Lookups, TakeColumnsWhereTheyAreNeeded) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u64}) {
+    for (const std::int64_t k : {2, 3, 4, 5, 6, 7, 8}) {
+      if (dtype != DType::f32 && k != 3 && k != 4) continue;
+      for (const std::int64_t n : {64, 77}) {
+        const Program f = [&](std::span<const Array> a) {
+          const Array rows = a[0](a[1]);
+          Array sum = lax::slice_in_dim(rows, 0, 1, 1, 1);
+          for (std::int64_t j = 1; j < k; ++j)
+            sum = sum * 3 + lax::slice_in_dim(rows, j, j + 1, 1, 1);
+          return Arrays{lax::reshape(sum, {n})};
+        };
+        const Arrays inputs = {places({50, k}, 0, 99, dtype), places({n}, -20, 70)};
+        expect_rows_apart(same_as_eager(f, inputs), stage(f, inputs), {n, k});
+      }
+    }
+  }
+}
+
+// As pictures with colours are sampled, and what its gradient is.
+TEST(Lookups, SamplePictures) {
+  const auto sample = [](const Array& picture, const Array& y, const Array& x) {
+    const auto size = picture.aval().shape;
+    const auto whole = [](const Array& a) {
+      return lax::convert_element_type(lax::floor(a), DType::i32);
+    };
+    const auto weight = [](const Array& a) {
+      return lax::reshape(a - lax::floor(a), {a.aval().size(), 1});
+    };
+    const Array i = whole(y), j = whole(x), v = weight(y), u = weight(x);
+    const Array above = picture(i, j) * (1 - u) + picture(i, j + 1) * u;
+    const Array below = picture(i + 1, j) * (1 - u) + picture(i + 1, j + 1) * u;
+    return above * (1 - v) + below * v;
+  };
+  for (const std::int64_t k : {2, 3, 4, 8}) {
+    // Numbers of few bits: all of it is exact.
+    const auto quarters = [](double high) {
+      return lax::convert_element_type(places({500}, -12, 4 * high), DType::f32) * 0.25f;
+    };
+    const Arrays inputs = {places({20, 30, k}, -9, 9, DType::f32), quarters(24), quarters(34)};
+    const Program f = [&](std::span<const Array> a) { return Arrays{sample(a[0], a[1], a[2])}; };
+    const Compiled c = same_as_eager(f, inputs);
+    expect_rows_apart(c, stage(f, inputs), {500, k});
+    const Program derivative = [&](std::span<const Array> a) {
+      return Arrays{grad(
+          [&](const Array& y) { return lax::reduce_sum(sample(a[0], y, a[2]), {0, 1}); })(a[1])};
+    };
+    check(derivative, inputs);
+  }
+}
+
+// Numbers that are looked up in columns that are known; outside, they are filled.
+TEST(Lookups, TakeWholeRowsOfColumnsThatAreLookedUp) {
+  for (const std::int64_t k : {2, 3, 4, 8}) {
+    for (const double low : {0., -200.}) {
+      const Array x = uniform({100, k}, DType::f32), i = places({333}, low, low < 0 ? 200 : 100);
+      const Program all = [&](std::span<const Array> a) {
+        Array sum = a[0](a[1], k - 1);
+        for (std::int64_t j = k - 1; j-- > 0;) sum = sum * 0.5f + a[0](a[1], j);
+        return Arrays{sum};
+      };
+      EXPECT_THAT(same_as_eager(all, {x, i})->text("jaxpr"),
+                  HasSubstr("slice_sizes=(1, " + std::to_string(k) + ")"));
+    }
+  }
+  const Array x = uniform({100, 8}, DType::f32), i = places({333}, 0, 100);
+  const Program few = [](std::span<const Array> a) {
+    return Arrays{a[0](a[1], 1) + a[0](a[1], 5) + a[0](a[1], 5)};
+  };
+  EXPECT_THAT(same_as_eager(few, {x, i})->text("jaxpr"), Not(HasSubstr("slice_sizes=(1, 8)")));
+  const Program others = [](std::span<const Array> a) {
+    return Arrays{a[0](a[1], 1) + a[0](a[2], 0)};
+  };
+  EXPECT_THAT(same_as_eager(others, {uniform({100, 2}, DType::f32), i, places({333}, 0, 100)})
+                  ->text("jaxpr"),
+              Not(HasSubstr("slice_sizes=(1, 2)")))
+      << "of other rows";
+  const Array cube = uniform({9, 12, 3}, DType::f32);
+  const Program two = [](std::span<const Array> a) {
+    return Arrays{a[0](a[1], a[2], 0) + a[0](a[1], a[2], 1) * a[0](a[1], a[2], 2)};
+  };
+  EXPECT_THAT(
+      same_as_eager(two, {cube, places({200}, 0, 9), places({200}, -12, 12)})->text("jaxpr"),
+      HasSubstr("slice_sizes=(1, 3)"));
+}
+
+}  // namespace
+}  // namespace telamon::testing
