@@ -54,6 +54,55 @@ const Register corners("B13.corners", "us", [] {
       },
       [](const Rows& r) { return std::vector{output(r.out)}; });
 });
+struct Sampled {
+  Floats picture, y, x, out;
+};
+const Register sample("B13.sample_rgb", "us", [] {
+  constexpr std::size_t kSide = 256, kColours = 3, kPixels = 40'000;
+  const auto up_to = [](unsigned seed, float most) {
+    Floats x = uf(seed, kPixels);
+    for (float& e : x) e *= most;
+    return x;
+  };
+  return by_hand(
+      Sampled{uf(1, kSide * kSide * kColours), up_to(2, 250.f), up_to(3, 250.f),
+              Floats(kPixels * kColours)},
+      [](Sampled& s) {
+        for (std::size_t k = 0; k < kPixels; ++k) {
+          const auto i = static_cast<int>(s.y[k]), j = static_cast<int>(s.x[k]);
+          const float v = s.y[k] - static_cast<float>(i), u = s.x[k] - static_cast<float>(j);
+          const float* const above =
+              &s.picture[(static_cast<std::size_t>(i) * kSide + static_cast<std::size_t>(j)) *
+                         kColours];
+          const float* const below = above + kSide * kColours;
+          for (std::size_t c = 0; c < kColours; ++c) {
+            const float upper = above[c] * (1 - u) + above[c + kColours] * u;
+            const float lower = below[c] * (1 - u) + below[c + kColours] * u;
+            s.out[k * kColours + c] = upper * (1 - v) + lower * v;
+          }
+        }
+      },
+      [](const Sampled& s) { return std::vector{output(s.out)}; });
+});
+struct Spline {
+  Floats x, c, out;
+};
+const Register spline("B13.spline", "us", [] {
+  constexpr std::size_t kPoints = 50'000, kPieces = 100;
+  Floats x = uf(1, kPoints);
+  for (float& e : x) e *= 99.f;
+  return by_hand(
+      Spline{std::move(x), uf(2, 4 * kPieces), Floats(kPoints)},
+      [](Spline& s) {
+        for (std::size_t k = 0; k < kPoints; ++k) {
+          const auto i = static_cast<int>(s.x[k]);
+          const float t = s.x[k] - static_cast<float>(i);
+          const float* const c = &s.c[4 * static_cast<std::size_t>(i)];
+          s.out[k] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0];
+        }
+      },
+      [](const Spline& s) { return std::vector{output(s.out)}; });
+});
 const Register scatter_add("B13.scatter_add", "us", [] {
   Case c = by_hand(
       Rows{{}, uf(3, kPicked * kWidth), indices(2, kPicked, kTable), Floats(kTable * kWidth)},

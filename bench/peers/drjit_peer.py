@@ -152,6 +152,35 @@ def _():
     return run(lambda t, i: dr.gather(Float, t, i), Float(u(1, 50000 * 64)), UInt(indices), note="an index an element")
 
 
+@workload("B13.sample_rgb")
+def _():
+    def sampled(picture, y, x):
+        i, j = UInt(dr.floor(y)), UInt(dr.floor(x))
+        v, u = y - Float(i), x - Float(j)
+
+        def colour(i, j):
+            return dr.gather(Array3f, picture, i * 256 + j)
+
+        above = colour(i, j) * (1 - u) + colour(i, j + 1) * u
+        below = colour(i + 1, j) * (1 - u) + colour(i + 1, j + 1) * u
+        return dr.ravel(above * (1 - v) + below * v)
+
+    picture, y, x = inputs.sample_inputs()
+    return run(sampled, Float(picture.ravel()), Float(y), Float(x))
+
+
+@workload("B13.spline")
+def _():
+    def spline(x, c):
+        i = UInt(x)
+        t = x - Float(i)
+        a, b, d, e = (dr.gather(Float, c, 4 * i + k) for k in (3, 2, 1, 0))
+        return ((a * t + b) * t + d) * t + e
+
+    x, c = inputs.spline_inputs()
+    return run(spline, Float(x), Float(c.ravel()))
+
+
 @workload("B13.deposit", "ns")
 def _():
     def deposit(i, v):

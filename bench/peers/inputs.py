@@ -28,6 +28,16 @@ def ids(seed, n, k):
     return (u64(seed, n) * k).astype(np.int32)
 
 
+def sample_inputs():
+    """A picture with three colours, and where it is sampled."""
+    return u(1, (256, 256, 3)), np.float32(250) * u(2, 40000), np.float32(250) * u(3, 40000)
+
+
+def spline_inputs():
+    """Where pieces of polynomials are evaluated, and their coefficients."""
+    return np.float32(99) * u(1, 50000), u(2, (100, 4))
+
+
 def whole(seed, shape, dtype):
     """Whole numbers from -128 to 127."""
     return ((u64(seed, shape) * 256).astype(np.int32) - 128).astype(dtype)

@@ -366,6 +366,26 @@ workload("B13.corners")(
     lambda: compiled(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3), bytes=8 * 600000))
 
 
+def sampled(picture, y, x):
+    i, j = jnp.floor(y).astype(jnp.int32), jnp.floor(x).astype(jnp.int32)
+    v, u = (y - i)[:, None], (x - j)[:, None]
+    above = picture[i, j] * (1 - u) + picture[i, j + 1] * u
+    below = picture[i + 1, j] * (1 - u) + picture[i + 1, j + 1] * u
+    return above * (1 - v) + below * v
+
+
+workload("B13.sample_rgb")(lambda: compiled(sampled, *inputs.sample_inputs(), bytes=4 * (256 * 256 * 3 + 5 * 40000)))
+
+
+def spline(x, c):
+    i = x.astype(jnp.int32)
+    t = x - i
+    return ((c[i, 3] * t + c[i, 2]) * t + c[i, 1]) * t + c[i, 0]
+
+
+workload("B13.spline")(lambda: compiled(spline, *inputs.spline_inputs(), bytes=8 * 50000))
+
+
 @workload("B13.scatter_add")
 def _():
     def f(t, i, g):

@@ -292,6 +292,24 @@ workload("B13.frames")(lambda: compiled(
     lambda x, w: x[mx.arange(0, 1950 * 128, 128)[:, None] + mx.arange(512)] * w, u(1, 250000), u(2, 512)))
 workload("B13.corners")(
     lambda: compiled(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3)))
+
+
+def sampled(picture, y, x):
+    i, j = mx.floor(y).astype(mx.int32), mx.floor(x).astype(mx.int32)
+    v, u = (y - i)[:, None], (x - j)[:, None]
+    above = picture[i, j] * (1 - u) + picture[i, j + 1] * u
+    below = picture[i + 1, j] * (1 - u) + picture[i + 1, j + 1] * u
+    return above * (1 - v) + below * v
+
+
+def spline(x, c):
+    i = x.astype(mx.int32)
+    t = x - i
+    return ((c[i, 3] * t + c[i, 2]) * t + c[i, 1]) * t + c[i, 0]
+
+
+workload("B13.sample_rgb")(lambda: compiled(sampled, *inputs.sample_inputs()))
+workload("B13.spline")(lambda: compiled(spline, *inputs.spline_inputs()))
 workload("B13.scatter_add")(
     lambda: compiled(lambda t, i, g: mx.zeros_like(t).at[i].add(g), u(1, (50000, 64)), ids(2, 16384, 50000),
                      u(3, (16384, 64))))

@@ -161,6 +161,24 @@ workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 
 workload("B13.frames")(lambda: run(
     lambda x, w: x[np.arange(0, 1950 * 128, 128)[:, None] + np.arange(512)] * w, u(1, 250000), u(2, 512)))
 workload("B13.corners")(lambda: run(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3)))
+
+
+def sampled(picture, y, x):
+    i, j = np.floor(y).astype(np.int32), np.floor(x).astype(np.int32)
+    v, u = (y - i.astype(np.float32))[:, None], (x - j.astype(np.float32))[:, None]
+    above = picture[i, j] * (1 - u) + picture[i, j + 1] * u
+    below = picture[i + 1, j] * (1 - u) + picture[i + 1, j + 1] * u
+    return above * (1 - v) + below * v
+
+
+def spline(x, c):
+    i = x.astype(np.int32)
+    t = x - i.astype(np.float32)
+    return ((c[i, 3] * t + c[i, 2]) * t + c[i, 1]) * t + c[i, 0]
+
+
+workload("B13.sample_rgb")(lambda: run(sampled, *inputs.sample_inputs()))
+workload("B13.spline")(lambda: run(spline, *inputs.spline_inputs()))
 workload("B13.deposit", "ns")(
     lambda: run(lambda i, v: np.bincount(i, v, 16384), ids(1, 1000000, 16384), u(2, 1000000), per=1e6,
                 note="bincount, sums in f64"))

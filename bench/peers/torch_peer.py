@@ -606,6 +606,24 @@ workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 
 workload("B13.frames")(lambda: run(lambda x, w: x.unfold(0, 512, 128)[:1950] * w, u(1, 250000), u(2, 512)))
 workload("B13.corners")(lambda: run(
     lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3).astype(np.int64)))
+
+
+def sampled(picture, y, x):
+    i, j = torch.floor(y).long(), torch.floor(x).long()
+    v, u = (y - i)[:, None], (x - j)[:, None]
+    above = picture[i, j] * (1 - u) + picture[i, j + 1] * u
+    below = picture[i + 1, j] * (1 - u) + picture[i + 1, j + 1] * u
+    return above * (1 - v) + below * v
+
+
+def spline(x, c):
+    i = x.long()
+    t = x - i
+    return ((c[i, 3] * t + c[i, 2]) * t + c[i, 1]) * t + c[i, 0]
+
+
+workload("B13.sample_rgb")(lambda: run(sampled, *inputs.sample_inputs()))
+workload("B13.spline")(lambda: run(spline, *inputs.spline_inputs()))
 workload("B13.scatter_add")(
     lambda: run(lambda t, i, g: torch.zeros_like(t).index_add_(0, i, g), u(1, (50000, 64)), ids(2, 16384, 50000),
                 u(3, (16384, 64))))

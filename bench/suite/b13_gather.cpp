@@ -40,6 +40,30 @@ const Register corners("B13.corners", "us", [] {
   c.bytes = 8. * 600'000;
   return c;
 });
+// A picture with three colours, between its pixels; and pieces of polynomials, whose coefficients are rows of a table.
+Array sampled(const Array& picture, const Array& y, const Array& x) {
+  const Array i = floor(y).astype(i32), j = floor(x).astype(i32);
+  const Array v = (y - i.astype(f32))(slice(), newaxis), u = (x - j.astype(f32))(slice(), newaxis);
+  const Array above = picture(i, j) * (1 - u) + picture(i, j + 1) * u;
+  const Array below = picture(i + 1, j) * (1 - u) + picture(i + 1, j + 1) * u;
+  return above * (1 - v) + below * v;
+}
+const Register sample("B13.sample_rgb", "us", [] {
+  constexpr std::int64_t kPixels = 40'000;
+  Case c =
+      go(compiled(sampled), u(1, {256, 256, 3}), 250.f * u(2, {kPixels}), 250.f * u(3, {kPixels}));
+  c.bytes = 4. * (256 * 256 * 3 + 5 * kPixels);
+  return c;
+});
+const Register spline("B13.spline", "us", [] {
+  const auto f = [](const Array& x, const Array& c) {
+    const Array i = x.astype(i32), t = x - i.astype(f32);
+    return ((c(i, 3) * t + c(i, 2)) * t + c(i, 1)) * t + c(i, 0);
+  };
+  Case c = go(compiled(f), 99.f * u(1, {50'000}), u(2, {100, 4}));
+  c.bytes = 8. * 50'000;
+  return c;
+});
 const Register scatter_add("B13.scatter_add", "us", [] {
   const auto f = [](const Array& table, const Array& i, const Array& g) {
     const auto of_table = [&](const Array& t) { return rows(t, i); };
