@@ -311,6 +311,13 @@ std::vector<Part> parts_of_rows(int k, int w, llvm::Align element, bool masks = 
   return parts;
 }
 
+/// Whether there is an instruction for a load of some of such numbers.
+bool has_masked_loads(const llvm::Type* t) {
+  const runtime::Isa isa = runtime::target_isa();
+  return isa == runtime::Isa::avx512 ||
+         (isa == runtime::Isa::avx2 && t->getPrimitiveSizeInBits() >= 32);
+}
+
 /// The columns of a part of `rows` rows, of which `row(r)` is where it begins in one of them.
 template <class Row>
 Vectors load_part(llvm::IRBuilder<>& b, const Part& part, llvm::Type* t, llvm::Align align, int w,
@@ -486,7 +493,7 @@ Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* row
       addresses.push_back(
           b.CreateGEP(t, from, b.CreateMul(number(r), b.getInt64(static_cast<std::uint64_t>(k)))));
     Vectors columns;
-    const bool masks = runtime::target_isa() != runtime::Isa::generic;
+    const bool masks = has_masked_loads(t);
     for (const Part& part : parts_of_rows(k, w, align, masks)) {
       const Vectors taken = load_part(b, part, t, align, w, active, [&](int r) {
         return b.CreateConstGEP1_64(t, addresses[static_cast<std::size_t>(r)],

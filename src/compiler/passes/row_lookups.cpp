@@ -22,8 +22,7 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kLeast = 64;      // rows that are looked up
-constexpr std::size_t kLeastNumber = 4;  // bytes: of smaller ones rows are no longer than numbers
+constexpr std::int64_t kLeast = 64;  // rows that are looked up
 constexpr std::size_t kMostEquations = 20'000;
 
 /// One number of each row, in a column that is known.
@@ -104,8 +103,7 @@ class RowLookups {
     if (joined == nullptr || ndim < 2 || d.collapsed_slice_dims.size() != ndim ||
         joined->inputs.size() != ndim || !d.operand_batching_dims.empty() ||
         joined->params.as<ConcatenateParams>().dimension != out.ndim() || out.size() < kLeast ||
-        of.shape.back() < 2 || of.shape.back() > kShortRow || size_of(of.dtype) < kLeastNumber ||
-        is_complex(of.dtype))
+        of.shape.back() < 2 || of.shape.back() > kShortRow || is_complex(of.dtype))
       return std::nullopt;
     Lookup lookup{e, -1, {}};
     Atoms by_axis(ndim, joined->inputs[0]);
