@@ -172,6 +172,18 @@ const Shape& window_of(const Eqn& eqn) {
                                     : eqn.params.as<DynamicSliceParams>().slice_sizes;
 }
 
+bool looks_up_short_rows(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &gather_p || !eqn.inputs[0].is_var()) return false;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  const Shape& window = window_of(eqn);
+  const Shape& offset = eqn.params.as<GatherParams>().dimension_numbers.offset_dims;
+  if (out.ndim() == 0 || window.empty() || is_complex(out.dtype)) return false;
+  const std::int64_t k = window.back();
+  return k >= 2 && k <= kShortRow && window.num_elements() == k &&
+         jaxpr.aval(eqn.inputs[0]).shape.back() == k && offset.size() == 1 &&
+         offset[0] + 1 == out.ndim();
+}
+
 bool begins_anywhere(const Eqn& eqn, std::size_t axis) {
   if (eqn.primitive == &dynamic_slice_p) return eqn.inputs[1 + axis].is_var();
   const Shape& map = eqn.params.as<GatherParams>().dimension_numbers.start_index_map;

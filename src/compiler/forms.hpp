@@ -85,6 +85,9 @@ bool reads_window(const Eqn& eqn);
 const Shape& window_of(const Eqn& eqn);
 bool begins_anywhere(const Eqn& eqn, std::size_t axis);
 
+/// Whether an equation looks up short rows, of which the kernel that needs columns can take these (look_up_columns).
+bool looks_up_short_rows(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// Whether an equation writes or adds windows at places that an operand says.
 inline bool is_scatter(const Eqn& eqn) { return one_of(eqn, {&scatter_p, &scatter_add_p}); }
 

@@ -191,17 +191,9 @@ bool Fuser::is_place_of_rows(int e) const {
 
 // Of rows of which most is taken, that is: reading a row takes as long as reading two of its numbers.
 bool Fuser::is_taken_by_columns(int e, const Cluster& c) const {
-  const Eqn& rows = eqn(e);
-  if (!options_.look_up_columns || rows.primitive != &gather_p || !rows.inputs[0].is_var())
-    return false;
-  const Aval& out = jaxpr_.aval(rows.outputs[0]);
-  const std::int64_t k = out.shape.back();
-  const Shape& window = window_of(rows);
-  const auto& offset = rows.params.as<GatherParams>().dimension_numbers.offset_dims;
-  if (k < 2 || k > kShortRow || is_complex(out.dtype) || window.num_elements() != k ||
-      window.back() != k || jaxpr_.aval(rows.inputs[0]).shape.back() != k || offset.size() != 1 ||
-      offset[0] + 1 != out.ndim() || 2 * static_cast<std::int64_t>(uses(e).size()) < k)
-    return false;
+  if (!options_.look_up_columns || !looks_up_short_rows(jaxpr_, eqn(e))) return false;
+  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  if (2 * static_cast<std::int64_t>(uses(e).size()) < out.shape.back()) return false;
   return std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     const Eqn& column = eqn(use.consumer);
     if (column.primitive != &slice_p) return false;

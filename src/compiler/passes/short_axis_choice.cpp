@@ -75,13 +75,16 @@ void ShortAxisChoice::note(std::int64_t Sizes::* what, Var v) {
   most = std::max(most, jaxpr_.aval(v).size());
 }
 
-// What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape.
+// What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape. So do
+// rows that are looked up, for whoever takes their columns.
 void ShortAxisChoice::note_whole(std::size_t e) {
   const Eqn& eqn = jaxpr_.eqns()[e];
   const auto is_input = [&](const Atom& a) { return a.is_var() && a.var() < jaxpr_.num_inputs(); };
   const bool reshapes = eqn.primitive == &reshape_p;
-  for (const Var v : eqn.outputs)
+  for (const Var v : eqn.outputs) {
+    if (looks_up_short_rows(jaxpr_, eqn)) continue;
     note(reshapes && is_input(eqn.inputs[0]) ? &Sizes::seen_whole : &Sizes::made_whole, v);
+  }
   for (const Atom& a : eqn.inputs) {
     if (a.is_var() && !is_input(a)) note(reshapes ? &Sizes::reshaped : &Sizes::read_whole, a.var());
   }
