@@ -8,6 +8,7 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/indexing.hpp"
+#include "telamon/numpy.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon::testing {
@@ -143,7 +144,7 @@ TEST(Lookups, LeaveOthersAsTheyAre) {
 
 // What lanes need of rows of each length, at places of their own, is taken where they need it.
 TEST(Lookups, TakeColumnsWhereTheyAreNeeded) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u64}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8, DType::u64}) {
     for (const std::int64_t k : {2, 3, 4, 5, 6, 7, 8}) {
       if (dtype != DType::f32 && k != 3 && k != 4) continue;
       for (const std::int64_t n : {64, 77}) {
@@ -159,6 +160,30 @@ TEST(Lookups, TakeColumnsWhereTheyAreNeeded) {
       }
     }
   }
+}
+
+// What is folded along rows needs no rows in memory; what is folded along others does.
+TEST(Lookups, FoldRowsWhereTheyAreLookedUp) {
+  const Array x = places({50, 3}, -9, 9, DType::f32), i = places({1900}, -20, 70);
+  const auto rows = [](std::span<const Array> a) { return a[0](a[1]); };
+  const Program sums = [&](std::span<const Array> a) {
+    return Arrays{lax::reduce_sum(rows(a), {1})};
+  };
+  EXPECT_THAT(same_as_eager(sums, {x, i})->text("plan"), Not(HasSubstr("(1900, 3)")));
+  const Program products = [&](std::span<const Array> a) { return Arrays{dot(rows(a), a[2])}; };
+  const Arrays with_weights = {x, i, places({3}, -9, 9, DType::f32)};
+  expect_rows_apart(same_as_eager(products, with_weights), stage(products, with_weights),
+                    {1900, 3});
+  const Arrays neighbours = {places({100, 3}, -9, 9, DType::f32), places({100, 20}, -20, 120)};
+  const Program pull = [&](std::span<const Array> a) {
+    const Array d = rows(a) - a[0](slice(), newaxis);
+    return Arrays{sum(sum(d * d, -1)(slice(), slice(), newaxis) * d, 1)};
+  };
+  EXPECT_THAT(same_as_eager(pull, neighbours)->text("plan"), Not(HasSubstr("[100,20,3]@")));
+  const Program across = [&](std::span<const Array> a) {
+    return Arrays{sum(sum(rows(a), 1) * 2, -1)};
+  };
+  EXPECT_THAT(same_as_eager(across, neighbours)->text("plan"), HasSubstr("(100, 20, 3)"));
 }
 
 // As pictures with colours are sampled, and what its gradient is.

@@ -63,6 +63,7 @@ ShortAxisChoice::ShortAxisChoice(const Jaxpr& jaxpr)
       if (a.is_var() && may_be_apart(jaxpr.aval(a))) sets_.join(a.var(), eqn.outputs[0]);
     }
   }
+  note_folds();
   leave_products();
   weigh();
   for (const Sizes& of : sizes_) chosen_.push_back(is_worth_it(of));
@@ -75,14 +76,25 @@ void ShortAxisChoice::note(std::int64_t Sizes::* what, Var v) {
   most = std::max(most, jaxpr_.aval(v).size());
 }
 
+void ShortAxisChoice::note_folds() {
+  for (std::size_t e = 0; e < roles_.size(); ++e) {
+    const Eqn& eqn = jaxpr_.eqns()[e];
+    if (roles_[e] == AxisRole::folded) note_role(eqn, roles_[e]);
+    if (roles_[e] == AxisRole::through && form_of(jaxpr_, eqn) == Form::reduction)
+      note(&Sizes::folded_across, eqn.inputs[0].var());
+  }
+}
+
 // What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape. So do
-// rows that are looked up, for whoever takes their columns.
+// rows that are looked up, for whoever takes their columns, unless more is folded along other axes than along theirs.
 void ShortAxisChoice::note_whole(std::size_t e) {
   const Eqn& eqn = jaxpr_.eqns()[e];
   const auto is_input = [&](const Atom& a) { return a.is_var() && a.var() < jaxpr_.num_inputs(); };
   const bool reshapes = eqn.primitive == &reshape_p;
   for (const Var v : eqn.outputs) {
-    if (looks_up_short_rows(jaxpr_, eqn)) continue;
+    if (looks_up_short_rows(jaxpr_, eqn) && may_be_apart(jaxpr_.aval(v)) &&
+        sizes(v).folded_across <= sizes(v).folded)
+      continue;
     note(reshapes && is_input(eqn.inputs[0]) ? &Sizes::seen_whole : &Sizes::made_whole, v);
   }
   for (const Atom& a : eqn.inputs) {
@@ -168,7 +180,7 @@ void ShortAxisChoice::weigh() {
     note(&Sizes::between, out);
     if (may_be_apart(jaxpr_.aval(out))) ++sizes(out).equations;
     if (tells_rows_apart(e)) note(&Sizes::told, out);
-    note_role(eqn, roles_[e]);
+    if (roles_[e] != AxisRole::folded) note_role(eqn, roles_[e]);
   }
   for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
     if (may_be_apart(jaxpr_.aval(v))) sizes(v).longest = jaxpr_.aval(v).shape.back();

@@ -35,6 +35,7 @@ class ShortAxisChoice {
     std::int64_t reshaped = 0;    ///< to rows of another length: written as rows, as results are
     std::int64_t made = 0;        ///< put together of columns
     std::int64_t folded = 0, folded_both = 0;  ///< along the axis, along that before it, too
+    std::int64_t folded_across = 0;            ///< along others, rows on rows
     std::int64_t folded_whole = 0;             ///< by what takes nothing apart
     std::int64_t alone = 0;                    ///< folded, where that alone gains
     std::int64_t told = 0;                     ///< whose rows are told apart
@@ -44,6 +45,7 @@ class ShortAxisChoice {
   };
   Sizes& sizes(Var v) { return sizes_[static_cast<std::size_t>(sets_.find(v))]; }
   void note(std::int64_t Sizes::* what, Var v);
+  void note_folds();
   void note_whole(std::size_t e);
   void weigh();
   void note_role(const Eqn& eqn, AxisRole role);
