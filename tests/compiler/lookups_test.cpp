@@ -162,6 +162,19 @@ TEST(Lookups, TakeColumnsWhereTheyAreNeeded) {
   }
 }
 
+// A table of one row: all lanes take the same.
+TEST(Lookups, TakeTheOnlyRow) {
+  const Program f = [](std::span<const Array> a) { return Arrays{a[0](a[1], 1) - a[0](a[1], 0)}; };
+  const Program filled = [](std::span<const Array> a) {
+    const Array rows = rows_at(a[0], a[1](slice(), newaxis), GatherScatterMode::fill_or_drop, {0});
+    return Arrays{rows(slice(), 0) - rows(slice(), 1) * rows(slice(), 2)};
+  };
+  for (const DType index : {DType::i32, DType::i64}) {
+    same_as_eager(f, {uniform({1, 2}, DType::f32), places({90}, -2, 2, index)});
+    same_as_eager(filled, {uniform({1, 3}, DType::f32), places({90}, -2, 2, index)});
+  }
+}
+
 // What is folded along rows needs no rows in memory; what is folded along others does.
 TEST(Lookups, FoldRowsWhereTheyAreLookedUp) {
   const Array x = places({50, 3}, -9, 9, DType::f32), i = places({1900}, -20, 70);

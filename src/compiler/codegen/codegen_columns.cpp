@@ -575,6 +575,12 @@ Scalars CodeGen::look_up_columns(Pointer from, DType dtype, Scalar rows, int k) 
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(rows);
   const int w = m.width(i);
+  if (w == 1) {  // the same row for all lanes
+    Scalars out;
+    for (int c = 0; c < k; ++c)
+      out.push_back(load(from, dtype, add(mul(rows, index(k)), index(c))));
+    return out;
+  }
   return m.columns(kRowColumn, p, i, dtype, k, w, [&](llvm::Type* t, llvm::Align align) {
     return m.load_rows_anywhere(t, p->value, m.as_vector(i, w), align, k, w);
   });
