@@ -415,6 +415,54 @@ TEST(ElementwiseKernelComplex, TakesThePartsOfSumsByThemselves) {
   expect_sums_of_parts<Complex128>();
 }
 
+// Each product is rounded, and each sum of two, wherever in an array it stands: vectors do what is done with what is left
+// after them.
+template <class T>
+void expect_products_of_parts() {
+  using Part = decltype(T{}.re);
+  constexpr Part kInfinity = std::numeric_limits<Part>::infinity(),
+                 kLarge = std::numeric_limits<Part>::max();
+  const auto product = [](T x, T y) {
+    const volatile Part rr = x.re * y.re, ii = x.im * y.im, ri = x.re * y.im, ir = x.im * y.re;
+    return T{rr - ii, ri + ir};
+  };
+  const auto expect_all = [](const std::vector<T>& got, T want, Op op, Isa isa) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(same(got[i].re, want.re) && same(got[i].im, want.im))
+          << op_name(op) << " at " << i << " of " << got.size() << " on " << isa_name(isa) << ": "
+          << got[i].re << ", " << got[i].im << ", not " << want.re << ", " << want.im;
+    }
+  };
+  for (const auto& [x, y] : {std::pair{T{Part(88.9), 3.25}, T{100.5, Part(-7.75)}},
+                             {T{Part(0.1), Part(0.3)}, T{Part(0.7), Part(-0.9)}},
+                             {T{kLarge, kInfinity}, T{0.5, -7.75}},
+                             {T{kLarge, 2}, T{kLarge, kLarge}},
+                             {T{0, Part(-0.0)}, T{Part(-0.0), 0}}}) {
+    for (std::size_t n = 1; n < 40; ++n) {
+      const std::vector<T> a(n, x), b(n, y);
+      const char* in[] = {reinterpret_cast<const char*>(a.data()),
+                          reinterpret_cast<const char*>(b.data())};
+      for_each_isa([&](Isa isa) {
+        std::vector<T> got(n);
+        const auto run = [&](Op op, const void* params) {
+          const Kernel kernel = kernels::find_kernel(op, dtype_of<T>, isa);
+          kernel.loop(static_cast<std::int64_t>(n), in, reinterpret_cast<char*>(got.data()),
+                      params != nullptr ? params : kernel.bound);
+        };
+        run(Op::mul, nullptr);
+        expect_all(got, product(x, y), Op::mul, isa);
+        const int two = 2;
+        run(Op::integer_pow, &two);
+        expect_all(got, product(x, x), Op::integer_pow, isa);
+      });
+    }
+  }
+}
+TEST(ElementwiseKernelComplex, RoundsProductsOfPartsWhereverTheyStand) {
+  expect_products_of_parts<Complex64>();
+  expect_products_of_parts<Complex128>();
+}
+
 TEST(ElementwiseKernelSmallFloat, ComputesInF32AndRoundsOnce) {
   // 1 + 2^-11 is a tie in f16 and rounds to even; 3 * (1/3) in bf16.
   std::vector<std::uint16_t> a(700, 0x3c00), b(700, 0x1000), got(700);  // 1.0, 2^-11

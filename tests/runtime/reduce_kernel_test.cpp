@@ -288,6 +288,26 @@ TYPED_TEST(ReduceComplex, SumsTransposedSteppedAndRepeatedOperands) {
   }
 }
 
+// Of equal numbers, of which each product is rounded as a single one is.
+TYPED_TEST(ReduceComplex, RoundsEachProduct) {
+  using Part = typename ComplexNumbers<TypeParam>::Part;
+  const auto product = [](TypeParam x, TypeParam y) {
+    const volatile Part rr = x.re * y.re, ii = x.im * y.im, ri = x.re * y.im, ir = x.im * y.re;
+    return TypeParam{rr - ii, ri + ir};
+  };
+  constexpr int kParts = 4;  // side by side, then one after the other
+  const TypeParam z{Part(0.7), Part(0.6)};
+  for (int n = 1; n < 60; ++n) {
+    std::vector<TypeParam> all(static_cast<std::size_t>(n), z);
+    TypeParam got{}, parts[kParts];
+    kernels::run_reduce(ReduceOp::prod, contiguous_view(all.data(), dtype_of<TypeParam>, Shape{n}),
+                        Shape{0}, contiguous_view(&got, dtype_of<TypeParam>, Shape{}));
+    for (int i = 0; i < n; ++i) parts[i % kParts] = i < kParts ? z : product(parts[i % kParts], z);
+    for (int j = 1; j < std::min(n, kParts); ++j) parts[0] = product(parts[0], parts[j]);
+    ASSERT_TRUE(same(got.re, parts[0].re) && same(got.im, parts[0].im)) << n;
+  }
+}
+
 TYPED_TEST(ReduceComplex, SumsOfZerosArePositive) {
   std::vector<TypeParam> z(6, TypeParam{-0.0, -0.0}), sums(2);
   kernels::run_reduce(ReduceOp::sum, contiguous_view(z.data(), dtype_of<TypeParam>, Shape{2, 3}),
