@@ -2,6 +2,8 @@
 // and parameters, so their parameters are read by reflection. The tables list what differs: names,
 // parameters to leave out, operands to broadcast or convert first.
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "interop/program_reader.hpp"
 #include "telamon/lax.hpp"
@@ -113,17 +115,35 @@ void prepare_slice(const Preparation& p) {
   if (p.params.contains("strides") && p.params.at("strides").is_null()) p.params.erase("strides");
 }
 
-// A fill value is one number for all dtypes.
+/// The integer that a member is, which may be written as text, as large ones are; nothing if it is none.
+std::optional<std::string> integer_text(const Json& member) {
+  if (member.is_number_integer()) return member.dump();
+  if (!member.is_string()) return std::nullopt;
+  const auto text = member.get<std::string>();
+  const std::size_t sign = text.starts_with('-') ? 1 : 0;
+  const bool is_integer =
+      text.size() > sign && text.find_first_not_of("0123456789", sign) == text.npos;
+  return is_integer ? std::optional(text) : std::nullopt;
+}
+
+// A fill value is one number for all dtypes. JAX names that of an integer dtype where nobody did: the highest unsigned one, the
+// lowest signed one.
 void prepare_gather(const Preparation& p) {
   const auto fill = p.params.find("fill_value");
   if (fill == p.params.end()) return;
   if (fill->is_boolean()) *fill = fill->get<bool>() ? 1 : 0;
-  constexpr std::int64_t kMost = std::int64_t{1} << 53;
-  const bool fits = !fill->is_number_integer() ||
-                    (fill->is_number_unsigned() ? fill->get<std::uint64_t>() <= kMost
-                                                : fill->get<std::int64_t>() >= -kMost);
-  if (!fits) {
-    throw NotImplementedError("fill_value " + fill->dump() +
+  const auto text = integer_text(*fill);
+  if (!text) return;
+  const DType dtype = p.aval(0).dtype;
+  if ((dtype == DType::u64 && *text == std::to_string(std::numeric_limits<std::uint64_t>::max())) ||
+      (dtype == DType::i64 && *text == std::to_string(std::numeric_limits<std::int64_t>::min()))) {
+    *fill = nullptr;
+    return;
+  }
+  constexpr std::size_t kDigits = 16;  // of 2^53
+  const std::string digits = text->substr(text->starts_with('-') ? 1 : 0);
+  if (digits.size() > kDigits || std::stoull(digits) > std::uint64_t{1} << 53) {
+    throw NotImplementedError("fill_value " + *text +
                               " is beyond 2^53; fill with a smaller number and select instead");
   }
 }

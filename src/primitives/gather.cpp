@@ -1,8 +1,11 @@
 // gather: windows of the operand at the places that the indices name (window_indexing.hpp). Out of
 // bounds, mode `fill_or_drop` gives the fill value; the others move the window inside.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "core/concrete.hpp"
+#include "core/element.hpp"
 #include "core/result_place.hpp"
 #include "primitives/window_indexing.hpp"
 
@@ -18,14 +21,33 @@ Aval result_aval(const GatherParams& p, std::span<const Aval> avals) {
   return avals[0].with_shape(check_indexing(kName, avals, window_indexing(p)));
 }
 
-/// NaN for floats, the lowest signed and the highest unsigned integer, true.
+/// Whole numbers wrap around, as in JAX; what no integer of 64 bits is becomes the nearest one, NaN 0.
+std::int64_t fill_bits(double value) {
+  constexpr double kSigned = 9223372036854775808.0;
+  if (std::isnan(value)) return 0;
+  if (value < -kSigned) return std::numeric_limits<std::int64_t>::min();
+  if (value < kSigned) return static_cast<std::int64_t>(value);
+  if (value < 2 * kSigned) return static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
+  return -1;
+}
+/// What integers are filled with: the lowest signed and the highest unsigned one where nothing is said. The last bits count.
+std::int64_t integer_fill(const GatherParams& p, DType dtype) {
+  if (p.fill_value) return fill_bits(*p.fill_value);
+  if (is_unsigned_integer(dtype)) return -1;
+  return std::numeric_limits<std::int64_t>::min() >> (64 - static_cast<int>(size_of(dtype)) * 8);
+}
+
+/// NaN for floats where nothing is said, true.
 Array fill_scalar(const GatherParams& p, DType dtype) {
+  if (is_integer(dtype)) {
+    Array fill = make_uninitialized({{}, dtype, false});
+    store_element(concrete_node(fill).data(), dtype,
+                  {.form = Element::Form::signed_int, .i = integer_fill(p, dtype)});
+    return fill;
+  }
   if (p.fill_value) return lax::scalar(*p.fill_value, dtype);
   if (is_inexact(dtype)) return lax::scalar(std::numeric_limits<double>::quiet_NaN(), dtype);
-  if (dtype == DType::bool_) return lax::scalar(true, dtype);
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
-  if (is_unsigned_integer(dtype)) return lax::scalar(~std::uint64_t{0} >> (64 - bits), dtype);
-  return lax::scalar(std::numeric_limits<std::int64_t>::min() >> (64 - bits), dtype);
+  return lax::scalar(true, dtype);
 }
 
 Arrays evaluate(const GatherParams& p, std::span<const Array> x) {
@@ -76,13 +98,10 @@ BatchResult batch(const GatherParams& p, const AxisInfo& info, std::span<const A
 }
 
 Scalar emit_fill(Emitter& e, const GatherParams& p, DType dtype) {
+  if (is_integer(dtype)) return e.constant_int(dtype, integer_fill(p, dtype));
   if (p.fill_value) return e.constant(dtype, *p.fill_value);
   if (is_inexact(dtype)) return e.constant(dtype, std::numeric_limits<double>::quiet_NaN());
-  if (dtype == DType::bool_) return e.constant_int(dtype, 1);
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
-  if (is_unsigned_integer(dtype))
-    return e.constant_int(dtype, bits == 64 ? -1 : (std::int64_t{1} << bits) - 1);
-  return e.constant_int(dtype, std::numeric_limits<std::int64_t>::min() >> (64 - bits));
+  return e.constant_int(dtype, 1);
 }
 
 /// The element of the clamped window, or the fill value.

@@ -101,6 +101,30 @@ TEST(Lookups, TakeOneIndexForEachRow) {
   }
 }
 
+// Whole numbers that a fill value is: they wrap around, as in JAX.
+TEST(Lookups, FillWithNumbersOfEveryType) {
+  const Array places = Array({0, 7, -9, 2, 1, 5}).reshape({6, 1});
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u32, DType::i64, DType::u64}) {
+    for (const double fill : {-1., 300., 1e30, -1e30, std::numeric_limits<double>::infinity(),
+                              std::numeric_limits<double>::quiet_NaN(), 18446744073709551616.}) {
+      const Program f = [&](std::span<const Array> a) {
+        GatherParams p;
+        p.dimension_numbers.collapsed_slice_dims = p.dimension_numbers.start_index_map = {0};
+        p.slice_sizes = {1};
+        p.fill_value = fill;
+        return Arrays{lax::gather(a[0], a[1], p)};
+      };
+      check(f, {lax::iota(dtype, {4}), places});
+    }
+  }
+  GatherParams p;
+  p.dimension_numbers.collapsed_slice_dims = p.dimension_numbers.start_index_map = {0};
+  p.slice_sizes = {1};
+  p.fill_value = 300;
+  EXPECT_EQ(lax::gather(lax::iota(DType::u8, {4}), places, p).to_vector<int>(),
+            (std::vector{0, 44, 44, 2, 1, 44}));
+}
+
 // Columns of indices that are computed, in a loop and in a batch, and three at a time.
 TEST(Lookups, TakeOneIndexOfColumns) {
   const Array x = uniform({6, 7, 8, 3}, DType::f32);

@@ -120,6 +120,11 @@ TEST(LoadJaxpr, ReadsWhatAGatherFillsWith) {
         {boolean, "null", 1.0},
         {i32, "-7", -7.0},
         {i64, "9007199254740992", 9007199254740992.0},
+        {u8, "300", 44.0},
+        {u8, "\"-1\"", 255.0},
+        {u64, "18446744073709551615", 18446744073709551615.0},
+        {u64, "\"18446744073709551615\"", 18446744073709551615.0},
+        {i64, "\"-9223372036854775808\"", -9223372036854775808.0},
         {f64, "0.5", 0.5},
         {f64, "\"-inf\"", -std::numeric_limits<double>::infinity()}}) {
     const File file(".fill.json", with_fill(std::string(short_name(dtype)), fill_value));
@@ -130,10 +135,14 @@ TEST(LoadJaxpr, ReadsWhatAGatherFillsWith) {
       EXPECT_EQ(got.to_vector<double>(), (std::vector{0.0, want})) << fill_value;
     }
   }
-  for (const char* fill_value : {"9007199254740993", "-9007199254740993", "18446744073709551615"}) {
-    const File file(".fill.json", with_fill("i64", fill_value));
-    EXPECT_THAT(message_of<NotImplementedError>([&] { (void)interop::load_jaxpr(file.path()); }),
-                AllOf(HasSubstr(std::string("fill_value ") + fill_value), HasSubstr("2^53")));
+  for (const char* fill_value :
+       {"9007199254740993", "-9007199254740993", "18446744073709551615", "1152921504606846977"}) {
+    for (const bool as_text : {false, true}) {
+      const File file(".fill.json",
+                      with_fill("i64", as_text ? '"' + std::string(fill_value) + '"' : fill_value));
+      EXPECT_THAT(message_of<NotImplementedError>([&] { (void)interop::load_jaxpr(file.path()); }),
+                  AllOf(HasSubstr(std::string("fill_value ") + fill_value), HasSubstr("2^53")));
+    }
   }
 }
 
