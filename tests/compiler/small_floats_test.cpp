@@ -178,6 +178,26 @@ TEST(SmallFloats, AreTheNearestToNumbersInDoubleWhereverTheseStand) {
   }
 }
 
+// Which the small type may not have: 257 is even in bf16, as 2,049 is in f16.
+TEST(SmallFloats, AreTakenToWholePowersThatTheirTypeHas) {
+  const Program power = [](std::span<const Array> a) {
+    return Arrays{pow_p.bind1({}, {a[0], a[1]})};
+  };
+  const Array k = Array({257, 2049, 32'767, -32'767, 3, -2, 0});
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const double x : {-1.0, -0.0, 0.0, 1.0078125, -std::numeric_limits<double>::infinity()}) {
+      const Array base = lax::convert_element_type(lax::full({7}, DType::f64, x), dtype);
+      for (const DType whole : {DType::i16, DType::i32, DType::i64, DType::u16}) {
+        if (whole == DType::u16)
+          check(power, {base, lax::convert_element_type(lax::abs(k), whole)});
+        else check(power, {base, lax::convert_element_type(k, whole)});
+      }
+      check([](std::span<const Array> a) { return Arrays{pow_p.bind1({}, {a[0], Array(2049)})}; },
+            {lax::reshape(lax::slice_in_dim(base, 0, 1), {})});
+    }
+  }
+}
+
 TEST(SmallFloats, RoundAfterEveryOperation) {
   for (const DType dtype : kSmall) {
     const Compiled e = check(

@@ -167,9 +167,17 @@ class Widener {
     return *out;
   }
 
+  /// A whole exponent, as a number that the small type has: that is what a power is taken to.
+  Atom exponent(const Atom& k, DType small) {
+    if (k.is_literal()) return literal_of(literal_of(k.literal(), small).literal(), DType::f32);
+    return convert(convert(as_small(k), small), DType::f32);
+  }
+
   void widen(const Eqn& e) {
     Atoms in;
     for (const Atom& a : e.inputs) in.push_back(as_wide(a));
+    if (e.primitive == &pow_p && is_integer(jaxpr_.aval(e.inputs[1]).dtype))
+      in[1] = exponent(e.inputs[1], jaxpr_.aval(e.inputs[0]).dtype);
     const Var v = e.outputs[0];
     const Aval& out = jaxpr_.aval(v);
     Params params = e.params;
