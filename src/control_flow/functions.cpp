@@ -502,9 +502,10 @@ Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBod
           args.insert(args.end(), x.begin() + static_cast<std::ptrdiff_t>(consts.size()), x.end());
           Arrays results = eval_jaxpr(programs[b].jaxpr, args);
           for (std::size_t k = 0; k < results.size(); ++k) {
-            if (results[k].dtype() != common[k].dtype)
-              results[k] =
-                  convert_element_type_p.bind1({.new_dtype = common[k].dtype}, {results[k]});
+            const Aval& type = common[k];
+            if (results[k].dtype() != type.dtype || results[k].weak_type() != type.weak_type)
+              results[k] = convert_element_type_p.bind1(
+                  {.new_dtype = type.dtype, .weak_type = type.weak_type}, {results[k]});
           }
           return results;
         },

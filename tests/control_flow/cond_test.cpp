@@ -92,6 +92,27 @@ TEST(Cond, GivesWeakResultsTheTypeOfTheOtherBranch) {
   EXPECT_EQ(value(y), 2);
 }
 
+// The type of a result does not depend on which branch was taken.
+TEST(Cond, GivesOneTypeWhicheverBranchIsTaken) {
+  const auto scaled = [](Array p, Array x) {
+    return tl::cond(p, [] { return Array(2.0); }, [] { return tl::asarray(3.0); }) * x;
+  };
+  const auto chosen = [](Array i, Array x) {
+    return tl::switch_(i, std::tuple{[] { return Array(2); }, [] { return tl::asarray(3); }}) * x;
+  };
+  const Array x({1.0f, 2.0f}), whole = x.astype(tl::i32);
+  for (const bool taken : {true, false}) {
+    EXPECT_EQ(scaled(taken, x).dtype(), tl::f64);
+    EXPECT_EQ(tl::jit(scaled)(taken, x).dtype(), tl::f64);
+    EXPECT_EQ(tl::jit(scaled, {.backend = "interpret"})(taken, x).dtype(), tl::f64);
+    const auto known = [&](Array y) { return scaled(taken, y); };
+    EXPECT_EQ(tl::vjp(known, x).first.dtype(), tl::f64);
+    EXPECT_EQ(tl::vmap(known)(x).dtype(), tl::f64);
+    const Array index(taken ? 0 : 1);
+    EXPECT_EQ(chosen(index, whole).dtype(), tl::jit(chosen)(index, whole).dtype());
+  }
+}
+
 TEST(Cond, ConvertsThePredicateAndPutsTheFalseBranchFirst) {
   const auto program = tl::make_jaxpr([](Array x, Array p) {
     return tl::cond(p, [&](Array y) { return y * x; }, [&](Array y) { return y + x; }, x);
