@@ -108,9 +108,9 @@ Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> 
   if (x0.empty()) throw ValueError(std::string(name) + ": x0 holds no arrays");
   Arrays x = list(x0);
   if (std::any_of(x.begin(), x.end(), [](const Array& a) { return a.weak_type(); })) {
-    const Arrays y = f(x);
+    const std::vector<Aval> y = stage_arrays(f, x, name).jaxpr.out_avals();
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (x[i].weak_type() && i < y.size()) x[i] = asarray(x[i], y[i].dtype());
+      if (x[i].weak_type() && i < y.size()) x[i] = asarray(x[i], y[i].dtype);
   }
   for (const Array& a : x) {
     if (!is_float(a.dtype()))

@@ -18,6 +18,13 @@ TEST(Newton, FindsRootsToFullPrecision) {
   EXPECT_NEAR(value(single), std::sqrt(2.0), 2e-7);
 }
 
+Array root_of_itself(const Array& x) { return tl::root::newton(root_of_itself, x).x; }
+
+TEST(Newton, OfItselfIsAnErrorAndNotTheEndOfTheStack) {
+  EXPECT_ERROR(RecursionError, root_of_itself(1.0), "a function that calls itself");
+  EXPECT_ERROR(RecursionError, tl::jit(root_of_itself)(1.0), "a function that calls itself");
+}
+
 TEST(Newton, TellsWhetherItConverged) {
   const auto f = [](Array x) { return x * x + 1.0; };
   EXPECT_EQ(tl::root::newton(f, 1.3).info.item<int>(), 50);
