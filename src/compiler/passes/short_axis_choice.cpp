@@ -50,7 +50,8 @@ ShortAxisChoice::ShortAxisChoice(const Jaxpr& jaxpr)
     : jaxpr_(jaxpr),
       producers_(detail::producers(jaxpr)),
       sets_(static_cast<std::size_t>(jaxpr.num_vars())),
-      sizes_(static_cast<std::size_t>(jaxpr.num_vars())) {
+      sizes_(static_cast<std::size_t>(jaxpr.num_vars())),
+      needed_whole_(static_cast<std::size_t>(jaxpr.num_vars()), false) {
   std::size_t equations = jaxpr.eqns().size();
   for (const Eqn& eqn : jaxpr.eqns()) {
     roles_.push_back(role_of(jaxpr, eqn));
@@ -63,7 +64,7 @@ ShortAxisChoice::ShortAxisChoice(const Jaxpr& jaxpr)
       if (a.is_var() && may_be_apart(jaxpr.aval(a))) sets_.join(a.var(), eqn.outputs[0]);
     }
   }
-  note_folds();
+  note_folds_and_needs();
   leave_products();
   weigh();
   for (const Sizes& of : sizes_) chosen_.push_back(is_worth_it(of));
@@ -76,9 +77,14 @@ void ShortAxisChoice::note(std::int64_t Sizes::* what, Var v) {
   most = std::max(most, jaxpr_.aval(v).size());
 }
 
-void ShortAxisChoice::note_folds() {
+void ShortAxisChoice::note_folds_and_needs() {
+  const auto need = [&](const Atom& a) {
+    if (a.is_var()) needed_whole_[static_cast<std::size_t>(a.var())] = true;
+  };
+  for (const Atom& a : jaxpr_.outs()) need(a);
   for (std::size_t e = 0; e < roles_.size(); ++e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
+    if (roles_[e] == AxisRole::none) std::for_each(eqn.inputs.begin(), eqn.inputs.end(), need);
     if (roles_[e] == AxisRole::folded) note_role(eqn, roles_[e]);
     if (roles_[e] == AxisRole::through && form_of(jaxpr_, eqn) == Form::reduction)
       note(&Sizes::folded_across, eqn.inputs[0].var());
@@ -86,14 +92,14 @@ void ShortAxisChoice::note_folds() {
 }
 
 // What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape. So do
-// rows that are looked up, for whoever takes their columns, unless more is folded along other axes than along theirs.
+// rows that are looked up, for whoever takes their columns, unless others need the rows, or more is folded along other axes.
 void ShortAxisChoice::note_whole(std::size_t e) {
   const Eqn& eqn = jaxpr_.eqns()[e];
   const auto is_input = [&](const Atom& a) { return a.is_var() && a.var() < jaxpr_.num_inputs(); };
   const bool reshapes = eqn.primitive == &reshape_p;
   for (const Var v : eqn.outputs) {
     if (looks_up_short_rows(jaxpr_, eqn) && may_be_apart(jaxpr_.aval(v)) &&
-        sizes(v).folded_across <= sizes(v).folded)
+        !needed_whole_[static_cast<std::size_t>(v)] && sizes(v).folded_across <= sizes(v).folded)
       continue;
     note(reshapes && is_input(eqn.inputs[0]) ? &Sizes::seen_whole : &Sizes::made_whole, v);
   }

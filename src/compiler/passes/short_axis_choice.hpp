@@ -45,7 +45,7 @@ class ShortAxisChoice {
   };
   Sizes& sizes(Var v) { return sizes_[static_cast<std::size_t>(sets_.find(v))]; }
   void note(std::int64_t Sizes::* what, Var v);
-  void note_folds();
+  void note_folds_and_needs();
   void note_whole(std::size_t e);
   void weigh();
   void note_role(const Eqn& eqn, AxisRole role);
@@ -62,6 +62,7 @@ class ShortAxisChoice {
   DisjointSets sets_;
   std::vector<AxisRole> roles_;
   std::vector<Sizes> sizes_;
+  std::vector<bool> needed_whole_;
   std::vector<bool> chosen_;
   bool any_ = false;
 };
