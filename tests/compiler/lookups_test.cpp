@@ -246,7 +246,8 @@ TEST(Lookups, SamplePictures) {
     const Arrays inputs = {places({20, 30, k}, -9, 9, DType::f32), quarters(24), quarters(34)};
     const Program f = [&](std::span<const Array> a) { return Arrays{sample(a[0], a[1], a[2])}; };
     const Compiled c = same_as_eager(f, inputs);
-    expect_rows_apart(c, stage(f, inputs), {500, k});
+    // Longer rows are vectors of narrow registers.
+    if (k < 4) expect_rows_apart(c, stage(f, inputs), {500, k});
     const Program derivative = [&](std::span<const Array> a) {
       return Arrays{grad(
           [&](const Array& y) { return lax::reduce_sum(sample(a[0], y, a[2]), {0, 1}); })(a[1])};
