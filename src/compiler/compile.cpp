@@ -35,6 +35,7 @@
 #include "jaxpr/rewrite.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/detail/text.hpp"
 
 namespace telamon {
@@ -364,7 +365,7 @@ PlanOptions plan_options(const Compilation& c) {
           .segments = c.enabled("segments"),
           .overlap_segments = c.enabled("overlap_segments"),
           .compute_places = c.enabled("compute_places"),
-          .look_up_columns = c.enabled("load_columns"),
+          .looked_up_bytes = c.enabled("load_columns") ? runtime::target_vector_bytes() : 0,
           .weave_columns = c.enabled("weave_columns"),
           .schedule = c.enabled("schedule")};
 }

@@ -2,7 +2,9 @@
 // rearranged in registers, where a lane per row would take an access per element.
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <numeric>
+#include <span>
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "telamon/error.hpp"
@@ -298,13 +300,16 @@ struct Part {
   int first, n, taken;
   Transposition order;
 };
-// As many columns at once as a vector has lanes, then eight, four, two and one of those left. Or three, as four of which a
-// mask leaves one out.
-std::vector<Part> parts_of_rows(int k, int w, llvm::Align element, bool masks = false) {
+struct PartOptions {
+  int most = INT_MAX;  ///< columns
+  bool masks = false;  ///< three are four of which a mask leaves one out
+};
+// As many columns at once as a vector has lanes, then eight, four, two and one of those left.
+std::vector<Part> parts_of_rows(int k, int w, llvm::Align element, PartOptions options = {}) {
   std::vector<Part> parts;
   for (int c = 0; c < k; c += parts.back().taken) {
-    const auto left = static_cast<unsigned>(std::min(k - c, w));
-    const bool masked = masks && left == 3 && w >= 4;
+    const auto left = static_cast<unsigned>(std::min({k - c, w, options.most}));
+    const bool masked = options.masks && left == 3 && w >= 4;
     const int n = masked ? 4 : static_cast<int>(std::bit_floor(left));
     parts.push_back({c, n, masked ? 3 : n, Transposition(n, w, element.value())});
   }
@@ -480,21 +485,26 @@ Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Ali
   return columns;
 }
 
-// What would be much code in several places is a function. Narrow numbers stay so: half as many registers hold them.
+// What would be much code in several places is a function, of no more columns than calls return in registers where there are
+// few of these. Narrow numbers stay so: half as many registers hold them.
 Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* rows,
                                           llvm::Align align, int k, int w) {
   using namespace llvm::PatternMatch;
+  constexpr int kReturned = 4;
   Value* given = nullptr;
   if (!match(rows, m_SExt(m_Value(given)))) given = rows;
-  const auto load = [&](Value* from, Value* numbers) {
+  const bool in_place = (moved_apart += k * active) <= kMostApart;
+  const int most = in_place || runtime::target_isa() == runtime::Isa::avx512 ? w : kReturned;
+  const std::vector<Part> parts =
+      parts_of_rows(k, w, align, {.most = most, .masks = has_masked_loads(t)});
+  const auto load = [&](Value* from, Value* numbers, std::span<const Part> some) {
     Lanes number(b, numbers);
     Vectors addresses;
     for (int r = 0; r < active; ++r)
       addresses.push_back(
           b.CreateGEP(t, from, b.CreateMul(number(r), b.getInt64(static_cast<std::uint64_t>(k)))));
     Vectors columns;
-    const bool masks = has_masked_loads(t);
-    for (const Part& part : parts_of_rows(k, w, align, masks)) {
+    for (const Part& part : some) {
       const Vectors taken = load_part(b, part, t, align, w, active, [&](int r) {
         return b.CreateConstGEP1_64(t, addresses[static_cast<std::size_t>(r)],
                                     static_cast<std::uint64_t>(part.first));
@@ -503,12 +513,23 @@ Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* row
     }
     return columns;
   };
-  if ((moved_apart += k * active) <= kMostApart) return load(base, rows);
-  return by_function("look_up_" + std::to_string(active) + "_rows_of_" + std::to_string(k) + "_" +
-                         name_of(vector_type(t, w)) + "_by_" + name_of(given->getType()),
-                     k, {base, given}, vector_type(t, w), [&](llvm::Function& own) {
-                       return load(own.getArg(0), b.CreateSExt(own.getArg(1), rows->getType()));
-                     });
+  if (in_place) return load(base, rows, parts);
+  const std::string name = "look_up_" + std::to_string(active) + "_rows_of_" + std::to_string(k) +
+                           "_" + name_of(vector_type(t, w)) + "_by_" + name_of(given->getType());
+  const auto called = [&](const std::string& which, int count, std::span<const Part> some) {
+    return by_function(name + which, count, {base, given}, vector_type(t, w),
+                       [&](llvm::Function& own) {
+                         Value* const numbers = b.CreateSExt(own.getArg(1), rows->getType());
+                         return load(own.getArg(0), numbers, some);
+                       });
+  };
+  if (most == w) return called("", k, parts);
+  Vectors columns;
+  for (const Part& part : parts) {
+    const Vectors some = called("_from_" + std::to_string(part.first), part.taken, {&part, 1});
+    columns.insert(columns.end(), some.begin(), some.end());
+  }
+  return columns;
 }
 
 // All columns at once, if these are not at hand.

@@ -370,20 +370,21 @@ struct CodeGen::Impl {
   std::vector<llvm::Value*> load_whole_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                                             int k, int w);
   /// The same, and the other way round, part by part, of rows that begin `step` apart.
+  std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
+                                               int k, std::int64_t step, int w);
+  void store_parts_of_rows(
+      llvm::Type* t, llvm::Value* first, llvm::Align align, int k, std::int64_t step, int w,
+      const std::function<std::vector<llvm::Value*>(int first, int n)>& columns);
   /// Columns of rows, which `load` makes of elements of that type.
   Scalars columns(int kind, Node* from, Node* first, DType dtype, int k, int w,
                   const std::function<std::vector<llvm::Value*>(llvm::Type*, llvm::Align)>& load);
+  /// So many vectors that `code` makes of the arguments of a function, which is made when it is first asked for by that name.
   std::vector<llvm::Value*> by_function(
       const std::string& name, int count, const std::vector<llvm::Value*>& arguments,
       llvm::Type* vector, const std::function<std::vector<llvm::Value*>(llvm::Function&)>& code);
   /// Of rows that begin anywhere, at k times the numbers that the lanes of `rows` are.
   std::vector<llvm::Value*> load_rows_anywhere(llvm::Type* t, llvm::Value* base, llvm::Value* rows,
                                                llvm::Align align, int k, int w);
-  std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
-                                               int k, std::int64_t step, int w);
-  void store_parts_of_rows(
-      llvm::Type* t, llvm::Value* first, llvm::Align align, int k, std::int64_t step, int w,
-      const std::function<std::vector<llvm::Value*>(int first, int n)>& columns);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f, Kind k);

@@ -177,7 +177,7 @@ bool Fuser::gives_places(const Use& use, int e, std::int64_t elements) const {
 // Vectors compute such places: a row that is looked up waits for no single instructions then. Of long rows it does not matter.
 bool Fuser::is_place_of_rows(int e) const {
   constexpr std::int64_t kLeast = 64, kLongest = 64;  // rows; bytes of a row
-  constexpr int kLittle = 2;                          // cycles
+  constexpr int kLittle = 1;                          // cycles
   if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittle) return false;
   return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     const Eqn& reader = eqn(use.consumer);
@@ -189,11 +189,23 @@ bool Fuser::is_place_of_rows(int e) const {
   });
 }
 
+// Rows whose columns are taken are read from memory.
+bool Fuser::is_table_of_rows(int e) const {
+  return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
+    const Eqn& reader = eqn(use.consumer);
+    return reader.primitive == &gather_p && reader.inputs[0] == Atom::var(use.var) &&
+           looked_up_.contains(reader.outputs[0]);
+  });
+}
+
 // Of rows of which most is taken, that is: reading a row takes as long as reading two of its numbers.
 bool Fuser::is_taken_by_columns(int e, const Cluster& c) const {
-  if (!options_.look_up_columns || !looks_up_short_rows(jaxpr_, eqn(e))) return false;
+  if (!looks_up_short_rows(jaxpr_, eqn(e))) return false;
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
-  if (2 * static_cast<std::int64_t>(uses(e).size()) < out.shape.back()) return false;
+  const std::int64_t row = out.shape.back();
+  if (static_cast<std::size_t>(row) * size_of(out.dtype) > options_.looked_up_bytes ||
+      2 * static_cast<std::int64_t>(uses(e).size()) < row)
+    return false;
   return std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     const Eqn& column = eqn(use.consumer);
     if (column.primitive != &slice_p) return false;
@@ -510,7 +522,7 @@ void Fuser::place_element(int e) {
                       eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   needs_memory |= weaves(e) && (is_named_anew(e) || is_better_woven(e));
-  needs_memory |= is_cut_anywhere(e) || is_place_of_rows(e);
+  needs_memory |= is_cut_anywhere(e) || is_place_of_rows(e) || is_table_of_rows(e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory && readers.size() == 1 && has_room(cluster(*readers.begin()), e) &&
       is_taken_by_columns(e, cluster(*readers.begin()))) {

@@ -53,6 +53,7 @@ class Fuser {
   bool gives_places(const Use& use, int e, std::int64_t elements) const;
   // Whether it computes where short rows begin that are looked up.
   bool is_place_of_rows(int e) const;
+  bool is_table_of_rows(int e) const;  // of which columns are taken
   // Whether it looks up short rows, of which a cluster takes columns at its own index.
   bool is_taken_by_columns(int e, const Cluster& c) const;
   // Whether it puts columns side by side in rows, or parts one after the other, in the kernel that makes them.

@@ -10,6 +10,7 @@
 #include "compiler/passes/flat_places.hpp"
 #include "compiler/passes/passes.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -29,7 +30,10 @@ bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
     return false;
   const Aval& out = jaxpr.aval(eqn.outputs[0]);
   const Aval& vectors = jaxpr.aval(eqn.inputs[1]);
-  if (!looks_up_rows(jaxpr, eqn)) return false;
+  // SSE2 has no products of 64 bits, and no comparisons.
+  const bool is_slow =
+      vectors.dtype == DType::i64 && runtime::target_isa() == runtime::Isa::generic;
+  if (is_slow || !looks_up_rows(jaxpr, eqn)) return false;
   const std::int64_t rows = vectors.size() / vectors.shape.back(), row = out.size() / rows;
   return rows >= kLeast && row > 1 &&
          row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
@@ -55,9 +59,10 @@ Atoms columns_of(JaxprBuilder& b, const Atom& vectors) {
 bool joins_columns(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Shape& vectors = jaxpr.aval(eqn.outputs[0]).shape;
   return eqn.primitive == &concatenate_p &&
-         static_cast<std::int64_t>(eqn.inputs.size()) == vectors.back() &&
          eqn.params.as<ConcatenateParams>().dimension + 1 ==
-             static_cast<std::int64_t>(vectors.size());
+             static_cast<std::int64_t>(vectors.size()) &&
+         std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
+                     [&](const Atom& a) { return jaxpr.aval(a).shape.back() == 1; });
 }
 
 }  // namespace

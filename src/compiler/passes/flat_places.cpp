@@ -29,6 +29,11 @@ class Places {
   Atom compare(const PrimitiveBase& primitive, Atoms inputs) {
     return Atom::var(b_.add_eqn1(primitive, Params(), std::move(inputs), condition()));
   }
+  Atom converted(const Atom& a) {
+    if (b_.aval(a).dtype == column_.dtype) return a;
+    return Atom::var(b_.add_eqn1(convert_element_type_p, Params::of(ConvertParams{column_.dtype}),
+                                 {a}, column_));
+  }
   Atom both(const Atom& a, const Atom& b) {
     return Atom::var(b_.add_eqn1(and_p, Params(), {a, b}, condition()));
   }
@@ -41,12 +46,14 @@ class Places {
 };
 
 /// The places among listed rows of an array of shape `of` that columns of indices say, of which those about dimension `dim` are
-/// `columns[k]` with `axes[k] == dim`. Outside is the number of rows, but what is moved to the end of its dimension.
+/// `columns[k]` with `axes[k] == dim`. Outside is the number of rows, but what is moved to the end of its dimension. Indices of
+/// another type become this one once it is known that they are inside.
 Atom flat_places(JaxprBuilder& b, const Shape& of, const Atoms& columns, const Shape& axes,
-                 bool clips, bool wraps) {
-  Places places(b, b.aval(columns[0]));
+                 DType type, bool clips, bool wraps) {
+  const Aval given = b.aval(columns[0]);
+  Places places(b, given), flat(b, given.with_dtype(type));
   const auto first = [&] { return places.number(0); };
-  Atom place = first();
+  std::optional<Atom> place;
   std::optional<Atom> inside;
   std::int64_t rows = 1;
   for (std::size_t dim = 0; dim < columns.size(); ++dim) {
@@ -67,9 +74,10 @@ Atom flat_places(JaxprBuilder& b, const Shape& of, const Atoms& columns, const S
           places.both(places.compare(ge_p, {index, first()}), places.compare(lt_p, {index, size}));
       inside = inside ? places.both(*inside, is_inside) : is_inside;
     }
-    place = dim == 0 ? index : places.op(add_p, {places.op(mul_p, {place, size}), index});
+    index = flat.converted(index);
+    place = place ? flat.op(add_p, {flat.op(mul_p, {*place, flat.number(of[dim])}), index}) : index;
   }
-  return inside ? places.op(select_n_p, {*inside, places.number(rows), place}) : place;
+  return inside ? flat.op(select_n_p, {*inside, flat.number(rows), *place}) : *place;
 }
 
 }  // namespace
@@ -119,8 +127,9 @@ Atom scatter_at_flat_places(JaxprBuilder& b, const Eqn& scatter, const Shape& of
                             const Atoms& columns, const Atom& updates) {
   ScatterParams params = scatter.params.as<ScatterParams>();
   ScatterDimensionNumbers& d = params.dimension_numbers;
-  const Atom place = flat_places(b, of, columns, d.scatter_dims_to_operand_dims,
-                                 params.mode == GatherScatterMode::clip, params.wraps);
+  const Atom place =
+      flat_places(b, of, columns, d.scatter_dims_to_operand_dims, b.aval(columns[0]).dtype,
+                  params.mode == GatherScatterMode::clip, params.wraps);
   d.inserted_window_dims = d.scatter_dims_to_operand_dims = Shape{0};
   params.indices_are_sorted = params.wraps = false;
   return Atom::var(b.add_eqn1(*scatter.primitive, Params::of(std::move(params)),
@@ -156,7 +165,7 @@ Atom gather_at_flat_places(JaxprBuilder& b, const Eqn& gather, const Atom& opera
   GatherParams params = gather.params.as<GatherParams>();
   GatherDimensionNumbers& d = params.dimension_numbers;
   const Aval of = b.aval(operand), rows = listed_rows(of, columns.size());
-  const Atom place = flat_places(b, of.shape, columns, d.start_index_map,
+  const Atom place = flat_places(b, of.shape, columns, d.start_index_map, DType::i32,
                                  params.mode != GatherScatterMode::fill_or_drop, false);
   d.collapsed_slice_dims = d.start_index_map = Shape{0};
   Shape window{1};

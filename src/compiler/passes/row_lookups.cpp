@@ -101,10 +101,13 @@ class RowLookups {
     const Eqn* const joined = made_by(eqn.inputs[1], concatenate_p);
     const auto ndim = static_cast<std::size_t>(of.ndim());
     if (joined == nullptr || ndim < 2 || d.collapsed_slice_dims.size() != ndim ||
-        joined->inputs.size() != ndim || !d.operand_batching_dims.empty() ||
+        d.start_index_map.size() != ndim || joined->inputs.size() != ndim ||
+        !d.operand_batching_dims.empty() ||
         joined->params.as<ConcatenateParams>().dimension != out.ndim() || out.size() < kLeast ||
         of.shape.back() < 2 || of.shape.back() > kShortRow || is_complex(of.dtype))
       return std::nullopt;
+    const auto is_column = [&](const Atom& a) { return jaxpr_.aval(a).shape.back() == 1; };
+    if (!std::all_of(joined->inputs.begin(), joined->inputs.end(), is_column)) return std::nullopt;
     Lookup lookup{e, -1, {}};
     Atoms by_axis(ndim, joined->inputs[0]);
     for (std::size_t k = 0; k < ndim; ++k)

@@ -91,6 +91,17 @@ void ShortAxisChoice::note_folds_and_needs() {
   }
 }
 
+// Rows that all but fill a register are as good as columns are.
+bool ShortAxisChoice::gains_where_looked_up(const Eqn& eqn) const {
+  constexpr std::size_t kLeast = 4;  // bytes of what numbers are computed as
+  if (!looks_up_short_rows(jaxpr_, eqn)) return false;
+  const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+  const auto row =
+      std::max(size_of(out.dtype), kLeast) * static_cast<std::size_t>(out.shape.back());
+  const std::size_t bytes = runtime::target_vector_bytes();
+  return may_be_apart(out) && row < bytes - bytes / 8;
+}
+
 // What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape. So do
 // rows that are looked up, for whoever takes their columns, unless others need the rows, or more is folded along other axes.
 void ShortAxisChoice::note_whole(std::size_t e) {
@@ -98,8 +109,8 @@ void ShortAxisChoice::note_whole(std::size_t e) {
   const auto is_input = [&](const Atom& a) { return a.is_var() && a.var() < jaxpr_.num_inputs(); };
   const bool reshapes = eqn.primitive == &reshape_p;
   for (const Var v : eqn.outputs) {
-    if (looks_up_short_rows(jaxpr_, eqn) && may_be_apart(jaxpr_.aval(v)) &&
-        !needed_whole_[static_cast<std::size_t>(v)] && sizes(v).folded_across <= sizes(v).folded)
+    if (gains_where_looked_up(eqn) && !needed_whole_[static_cast<std::size_t>(v)] &&
+        sizes(v).folded_across <= sizes(v).folded)
       continue;
     note(reshapes && is_input(eqn.inputs[0]) ? &Sizes::seen_whole : &Sizes::made_whole, v);
   }

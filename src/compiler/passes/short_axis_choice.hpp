@@ -46,6 +46,7 @@ class ShortAxisChoice {
   Sizes& sizes(Var v) { return sizes_[static_cast<std::size_t>(sets_.find(v))]; }
   void note(std::int64_t Sizes::* what, Var v);
   void note_folds_and_needs();
+  bool gains_where_looked_up(const Eqn& eqn) const;
   void note_whole(std::size_t e);
   void weigh();
   void note_role(const Eqn& eqn, AxisRole role);

@@ -250,7 +250,7 @@ struct PlanOptions {
   bool segments = true;          ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
   bool compute_places = true;    ///< large look-ups compute their places, and do not read them
-  bool look_up_columns = true;   ///< short rows are looked up where their columns are needed
+  std::size_t looked_up_bytes = 64;  ///< of rows looked up where columns are needed, at most
   bool weave_columns = true;  ///< columns and parts are put together in the kernel that makes them
   bool schedule = true;       ///< kernels in an order that needs less memory
   /// The last of each chain gives a result of the program. All of its results share one memory.
