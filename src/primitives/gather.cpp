@@ -30,11 +30,16 @@ std::int64_t fill_bits(double value) {
   if (value < 2 * kSigned) return static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
   return -1;
 }
-/// What integers are filled with: the lowest signed and the highest unsigned one where nothing is said. The last bits count.
+/// What integers are filled with, as its bits: the lowest signed and the highest unsigned one where nothing is said.
 std::int64_t integer_fill(const GatherParams& p, DType dtype) {
-  if (p.fill_value) return fill_bits(*p.fill_value);
-  if (is_unsigned_integer(dtype)) return -1;
-  return std::numeric_limits<std::int64_t>::min() >> (64 - static_cast<int>(size_of(dtype)) * 8);
+  const int unused = 64 - static_cast<int>(size_of(dtype)) * 8;
+  if (is_unsigned_integer(dtype)) {
+    const auto bits = static_cast<std::uint64_t>(p.fill_value ? fill_bits(*p.fill_value) : -1);
+    return static_cast<std::int64_t>(bits << unused >> unused);
+  }
+  if (!p.fill_value) return std::numeric_limits<std::int64_t>::min() >> unused;
+  const auto bits = static_cast<std::uint64_t>(fill_bits(*p.fill_value)) << unused;
+  return static_cast<std::int64_t>(bits) >> unused;
 }
 
 /// NaN for floats where nothing is said, true.

@@ -536,8 +536,8 @@ Vectors CodeGen::Impl::load_rows_anywhere(llvm::Type* t, Value* base, Value* row
 Scalars CodeGen::Impl::columns(int kind, Node* from, Node* first, DType dtype, int k, int w,
                                const std::function<Vectors(llvm::Type*, llvm::Align)>& load) {
   const auto key = [&](int c) {
-    constexpr int kMostLanes = 128, kMostColumns = 1024;
-    const int which = (k * kMostColumns + c) * kMostLanes + active;
+    constexpr std::int64_t kMostLanes = 128, kMostColumns = std::int64_t{1} << 24;
+    const std::int64_t which = (k * kMostColumns + c) * kMostLanes + active;
     return OpKey{kind, static_cast<int>(dtype), from, first, nullptr, which};
   };
   Scalars out;
