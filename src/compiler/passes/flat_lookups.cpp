@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/passes/flat_places.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/target_isa.hpp"
@@ -20,9 +21,8 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kLeast = 64;  // rows that are looked up
-constexpr std::int64_t kLongest =
-    256;  // bytes of a row: longer ones take so long that their places do not matter
+constexpr std::int64_t kLeast = 64;     // rows that are looked up
+constexpr std::int64_t kLongest = 256;  // bytes of a row: of longer ones the places do not matter
 constexpr std::size_t kMostEquations = 20'000;
 
 bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
@@ -41,17 +41,9 @@ bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
 
 /// The index vectors taken apart into columns.
 Atoms columns_of(JaxprBuilder& b, const Atom& vectors) {
-  const Aval all = b.aval(vectors);
-  const auto last = static_cast<std::size_t>(all.ndim()) - 1;
-  Aval column = all.strong();
-  column.shape[last] = 1;
   Atoms columns;
-  for (std::int64_t k = 0; k < all.shape[last]; ++k) {
-    SliceParams p{Shape(all.shape.size(), 0), all.shape, Shape(all.shape.size(), 1)};
-    p.start_indices[last] = k;
-    p.limit_indices[last] = k + 1;
-    columns.push_back(Atom::var(b.add_eqn1(slice_p, Params::of(std::move(p)), {vectors}, column)));
-  }
+  for (std::int64_t k = 0; k < b.aval(vectors).shape.back(); ++k)
+    columns.push_back(column(b, vectors, k));
   return columns;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -63,7 +64,10 @@ class RowLookups {
         const auto same = [e](const Lookup& l) { return l.eqn == e; };
         const Lookup& lookup = *std::find_if(group.lookups.begin(), group.lookups.end(), same);
         if (!group.found) group.found = look_up(b, eqn, atoms(lookup.rows), atoms(eqn.inputs[0]));
-        atoms.push(column(b, *group.found, lookup.column, jaxpr_.aval(eqn.outputs[0]), eqn.where));
+        const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+        atoms.push(Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{out.shape}),
+                                        {column(b, *group.found, lookup.column, eqn.where)}, out,
+                                        Effect::none, eqn.where)));
         changed = true;
         continue;
       }
@@ -166,21 +170,6 @@ class RowLookups {
     out.shape.push_back(of.shape.back());
     return Atom::var(b.add_eqn1(gather_p, Params::of(std::move(p)), {operand, places}, out,
                                 Effect::none, one.where));
-  }
-
-  static Atom column(JaxprBuilder& b, const Atom& rows, std::int64_t k, const Aval& out,
-                     SourceLocation where) {
-    const Aval all = b.aval(rows);
-    SliceParams p{Shape(all.shape.size(), 0), all.shape, Shape(all.shape.size(), 1)};
-    Aval one = all;
-    const std::size_t last = all.shape.size() - 1;
-    p.start_indices[last] = k;
-    p.limit_indices[last] = k + 1;
-    one.shape[last] = 1;
-    const Atom taken =
-        Atom::var(b.add_eqn1(slice_p, Params::of(std::move(p)), {rows}, one, Effect::none, where));
-    return Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{out.shape}), {taken}, out,
-                                Effect::none, where));
   }
 
   const Jaxpr& jaxpr_;
