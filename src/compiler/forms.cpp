@@ -172,6 +172,15 @@ const Shape& window_of(const Eqn& eqn) {
                                     : eqn.params.as<DynamicSliceParams>().slice_sizes;
 }
 
+std::int64_t row_at_place(const Jaxpr& jaxpr, const Eqn& gather) {
+  const Shape& of_window = gather.params.as<GatherParams>().dimension_numbers.offset_dims;
+  const Shape& out = jaxpr.aval(gather.outputs[0]).shape;
+  std::int64_t row = 1;
+  for (auto d = static_cast<std::int64_t>(out.size()) - 1; d >= 0 && of_window.contains(d); --d)
+    row *= out[static_cast<std::size_t>(d)];
+  return row;
+}
+
 bool looks_up_short_rows(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &gather_p || !eqn.inputs[0].is_var()) return false;
   const Aval& out = jaxpr.aval(eqn.outputs[0]);

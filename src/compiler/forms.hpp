@@ -85,6 +85,8 @@ bool reads_window(const Eqn& eqn);
 const Shape& window_of(const Eqn& eqn);
 bool begins_anywhere(const Eqn& eqn, std::size_t axis);
 
+/// Of what a gather looks up at one place, how many elements lie side by side: those behind all axes of places.
+std::int64_t row_at_place(const Jaxpr& jaxpr, const Eqn& gather);
 /// Whether an equation looks up short rows, of which the kernel that needs columns can take these (look_up_columns).
 bool looks_up_short_rows(const Jaxpr& jaxpr, const Eqn& eqn);
 

@@ -63,6 +63,19 @@ Array rows_at(const Array& x, const Array& vectors, GatherScatterMode mode, Shap
   return lax::gather(x, vectors, p);
 }
 
+/// What x has at places along an axis.
+Array along_axis(const Array& x, const Array& at, std::int64_t axis) {
+  GatherParams p;
+  p.dimension_numbers.collapsed_slice_dims = p.dimension_numbers.start_index_map = {axis};
+  p.mode = GatherScatterMode::clip;
+  p.slice_sizes = x.shape();
+  p.slice_sizes[static_cast<std::size_t>(axis)] = 1;
+  for (std::int64_t d = 0; d < x.ndim(); ++d) {
+    if (d != axis) p.dimension_numbers.offset_dims.push_back(d);
+  }
+  return lax::gather(x, lax::expand_dims(at, {1}), p);
+}
+
 /// That rows of this shape are in memory without what is tested only.
 void expect_rows_apart(const Compiled& c, const Jaxpr& jaxpr, const Shape& rows) {
   const std::string in_memory =
@@ -101,6 +114,58 @@ TEST(Lookups, TakeOneIndexForEachRow) {
       }
     }
   }
+}
+
+// Along any axis, by one index each: vectors bring it within bounds, once for all rows at that place.
+TEST(Lookups, BringPlacesWithinBoundsOnce) {
+  for (const DType index : {DType::i32, DType::i64}) {
+    const bool wide = index == DType::i64;
+    std::vector<std::int64_t> ends(90, 3);
+    const std::int64_t least =
+        wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+    for (const std::size_t at : {0, 17, 89}) ends[at] = least;
+    for (const std::size_t at : {1, 40, 88}) ends[at] = ~least;
+    for (const Array& at : {places({90}, 0, 30, index), places({90}, -40, 70, index),
+                            lax::convert_element_type(Array(ends), index)}) {
+      for (const Shape& shape : {Shape{20, 30, 3}, Shape{20, 30}, Shape{20, 30, 2, 4}}) {
+        const Program columns = [](std::span<const Array> a) {
+          return Arrays{along_axis(a[0], a[1], 1)};
+        };
+        const Compiled c = same_as_eager(columns, {uniform(shape, DType::f32), at});
+        EXPECT_THAT(c->text("jaxpr"), HasSubstr("min"));
+        EXPECT_THAT(c->text("plan"), ContainsRegex("writes [0-9]+:i32\\[90,1\\]"));
+      }
+      // Few rows at each place: only what vectors compute anyway.
+      const Array x = uniform({30, 3}, DType::f32);
+      const Program rows = [](std::span<const Array> a) {
+        return Arrays{along_axis(a[0], a[1], 0)};
+      };
+      EXPECT_THAT(same_as_eager(rows, {x, at})->text("jaxpr"), Not(HasSubstr("min")));
+      const Program wrapped = [](std::span<const Array> a) { return Arrays{a[0](a[1])}; };
+      EXPECT_THAT(same_as_eager(wrapped, {x, at})->text("jaxpr"), HasSubstr("min"));
+    }
+  }
+}
+
+// What is known to be inside is not looked at again, wherever it was made.
+TEST(Lookups, KnowWhatLiesWithin) {
+  const auto clips = [](const Program& f, const Arrays& inputs) {
+    const std::string ir = same_as_eager(f, inputs)->text("ir");
+    return ir.find("@llvm.smin") != std::string::npos || ir.find("@llvm.smax") != std::string::npos;
+  };
+  const Array x = uniform({256, 3}, DType::f32), keys = uniform({256}, DType::f32);
+  const Array bytes = places({70}, 0, 256, DType::u8);
+  EXPECT_FALSE(clips([](auto a) { return Arrays{a[0](argsort(a[1]))}; }, {x, keys}));
+  EXPECT_FALSE(clips([](auto a) { return Arrays{a[0](a[1])}; }, {x, bytes}));
+  EXPECT_TRUE(clips([](auto a) { return Arrays{a[0](a[1])}; }, {x(slice(0, 250)), bytes}));
+  const Array tables = uniform({80, 256}, DType::f32);
+  const Compiled best =
+      same_as_eager([](auto a) { return Arrays{a[0](argmax(a[1], 1))}; }, {x, tables});
+  EXPECT_THAT(best->text("jaxpr"), Not(HasSubstr("= min")));
+  EXPECT_TRUE(clips([](auto a) { return Arrays{a[0](argmax(a[1], 1) + 1)}; }, {x, tables}));
+  // Sums that a type does not hold wrap around.
+  const Array large(std::vector<std::int32_t>(70, 2147483647));
+  EXPECT_TRUE(clips([](auto a) { return Arrays{a[0](maximum(a[1], 7) + 1)}; }, {x, large}));
 }
 
 // Whole numbers that a fill value is: they wrap around, as in JAX.

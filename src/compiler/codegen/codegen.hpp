@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/codegen/index_range.hpp"
 #include "compiler/codegen/llvm_session.hpp"
 #include "telamon/emitter.hpp"
 
@@ -267,6 +268,8 @@ class CodeGen final : public Emitter {
   void region(const std::function<void()>& body);
   /// Whether x may still be used here (the loop it was computed in has not ended).
   bool is_live(Scalar x) const;
+  /// x, of which it is known what all lanes lie in.
+  static Scalar known_to_lie_in(Scalar x, const IndexRange& range);
   /// Equal constants, as i64.
   static bool known_constant(Scalar x, std::int64_t& value);
   /// Of a loop between equal constants: these.

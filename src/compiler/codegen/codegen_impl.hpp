@@ -223,7 +223,8 @@ struct CodeGen::Impl {
   }
   int depth() const { return static_cast<int>(levels.size()) - 1; }
   int pinned_depth() const;
-  /// What an i64 is known to lie in.
+  /// Of which types it is known what numbers lie in: those of indices.
+  static bool has_range(DType dtype) { return dtype == DType::i64 || dtype == DType::i32; }
   static IndexRange range(Scalar x);
   static Scalar with_range(Scalar x, IndexRange range);
   /// Sums, differences and products of which more is known than of other numbers: only what all lanes share is computed.

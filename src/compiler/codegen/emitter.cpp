@@ -193,7 +193,7 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
     }
     return is_floating(a) ? impl_->b.CreateFMul(x, y) : impl_->b.CreateMul(x, y);
   });
-  return a.dtype() == DType::i64 && known_constant(c, factor)
+  return Impl::has_range(a.dtype()) && known_constant(c, factor)
              ? Impl::with_range(out, Impl::range(a) * factor)
              : out;
 }

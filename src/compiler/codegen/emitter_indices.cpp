@@ -99,7 +99,7 @@ std::optional<KnownBounds> CodeGen::known_bounds(Scalar begin, Scalar end) {
 }
 
 IndexRange CodeGen::Impl::range(Scalar x) {
-  if (x.dtype() != DType::i64) return {};
+  if (!has_range(x.dtype())) return {};
   const Node* n = node_of(x);
   std::int64_t v = 0;
   if (known_constant(x, v))
@@ -107,9 +107,15 @@ IndexRange CodeGen::Impl::range(Scalar x) {
   return n->range;
 }
 
+Scalar CodeGen::known_to_lie_in(Scalar x, const IndexRange& range) {
+  return Impl::with_range(x, range);
+}
+
 Scalar CodeGen::Impl::with_range(Scalar x, IndexRange range) {
-  Node* n = node_of(x);
-  if (x.dtype() == DType::i64 && range.known()) n->range = range;
+  // What a type does not hold wraps around.
+  const bool holds = x.dtype() == DType::i64 ||
+                     (has_range(x.dtype()) && range.low >= INT32_MIN && range.high <= INT32_MAX);
+  if (holds && range.known()) node_of(x)->range = range;
   return x;
 }
 

@@ -166,7 +166,7 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
     });
   });
   std::int64_t k = 0;
-  if (a.dtype() != DType::i64 || !known_constant(c, k) || k <= 0) return out;
+  if (!Impl::has_range(a.dtype()) || !known_constant(c, k) || k <= 0) return out;
   const IndexRange r = Impl::range(a);
   return Impl::with_range(
       out, {r.low < 0 ? 1 - k : 0, std::min(std::max<std::int64_t>(r.high, 0), k - 1)});

@@ -133,7 +133,7 @@ Scalar CodeGen::convert(Scalar x, DType to) {
       return b.CreateAdd(base, llvm::ConstantVector::get(steps));
     });
   }
-  return impl_->op(
+  const Scalar out = impl_->op(
       {kConvert, static_cast<int>(to), node, nullptr, nullptr, static_cast<int>(from)}, to, {x},
       [&](int w) -> Value* {
         auto& b = impl_->b;
@@ -153,6 +153,7 @@ Scalar CodeGen::convert(Scalar x, DType to) {
         if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
         return b.CreateIntCast(impl_->to_memory(v, from), t, !is_unsigned(x));
       });
+  return is_integer(to) ? Impl::with_range(out, Impl::range(x)) : out;
 }
 
 Scalar CodeGen::bitcast(Scalar x, DType to) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/forms.hpp"
+#include "compiler/known_ranges.hpp"
 #include "core/concrete.hpp"
 #include "core/integers.hpp"
 #include "telamon/error.hpp"
@@ -299,7 +300,8 @@ Scalar Generator::outside(Var v, const Point& at) {
   if (from < 0) throw InternalError("a fused kernel reads a value that is not in memory");
   const Scalar index = flat(at);
   if (next_ != nullptr) ask_for_next(from, index);
-  return gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, index);
+  return gen_.known_to_lie_in(gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, index),
+                              known_range(scope_.jaxpr, producer_, Atom::var(v)));
 }
 
 void Generator::ask_for_next(int value, Scalar index) {

@@ -185,7 +185,7 @@ bool Fuser::is_place_of_rows(int e) const {
         window_of(reader).num_elements() == 1 || looked_up_.contains(reader.outputs[0]))
       return false;
     const Aval& out = jaxpr_.aval(reader.outputs[0]);
-    return out.size() / size(e) * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
+    return row_at_place(jaxpr_, reader) * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
   });
 }
 

@@ -3,10 +3,14 @@
 //
 //   let k = concatenate[dimension=1] i j, y:f32[n,3] = gather[slice_sizes=(1,1,3)] x k
 //   ->   let p = add (mul (clamp i) 256) (clamp j), y = gather[slice_sizes=(1,3)] (reshape[(65536,3)] x) p
+//
+// One index that vectors compute anyway, or that is looked up again for each of several rows, they bring within bounds, too.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "compiler/forms.hpp"
+#include "compiler/known_ranges.hpp"
 #include "compiler/passes/flat_places.hpp"
 #include "compiler/passes/numbers.hpp"
 #include "compiler/passes/passes.hpp"
@@ -25,6 +29,13 @@ constexpr std::int64_t kLeast = 64;     // rows that are looked up
 constexpr std::int64_t kLongest = 256;  // bytes of a row: of longer ones the places do not matter
 constexpr std::size_t kMostEquations = 20'000;
 
+/// The last place that a gather may look up along the axis that its indices are about.
+std::int64_t last_place(const Jaxpr& jaxpr, const Eqn& gather) {
+  const auto& p = gather.params.as<GatherParams>();
+  const auto axis = static_cast<std::size_t>(p.dimension_numbers.start_index_map[0]);
+  return jaxpr.aval(gather.inputs[0]).shape[axis] - p.slice_sizes[axis];
+}
+
 bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &gather_p || !eqn.inputs[0].is_var() || !eqn.inputs[1].is_var())
     return false;
@@ -37,6 +48,44 @@ bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
   const std::int64_t rows = vectors.size() / vectors.shape.back(), row = out.size() / rows;
   return rows >= kLeast && row > 1 &&
          row * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
+}
+
+/// Whether vectors compute what has this, which takes more than one instruction for each: it is stored then.
+bool is_computed(const Jaxpr& jaxpr, const std::vector<int>& producers, const Atom& a,
+                 int so_far = 0) {
+  constexpr int kLittle = 1;
+  const int p = a.is_var() ? producers[static_cast<std::size_t>(a.var())] : -1;
+  if (p < 0) return false;
+  const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(p)];
+  const Form form = form_of(jaxpr, eqn);
+  if (form != Form::element && form != Form::reshape && eqn.primitive != &broadcast_in_dim_p)
+    return false;
+  if (form == Form::element) so_far += element_cost(eqn);
+  return so_far > kLittle || std::any_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& x) {
+           return jaxpr.aval(x).size() == jaxpr.aval(a).size() &&
+                  is_computed(jaxpr, producers, x, so_far);
+         });
+}
+
+/// Whether the places of a gather, one index each, are better brought within bounds by vectors before they are looked up:
+/// single instructions do so for each row, and for each of those that are looked up at the same place.
+bool is_worth_bounding(const Jaxpr& jaxpr, const std::vector<int>& producers, const Eqn& eqn) {
+  constexpr std::int64_t kLongRow = 64, kOften = 8;  // bytes; rows for each place
+  if (eqn.primitive != &gather_p || !eqn.inputs[1].is_var() || form_of(jaxpr, eqn) != Form::index)
+    return false;
+  const auto& p = eqn.params.as<GatherParams>();
+  const Aval &places = jaxpr.aval(eqn.inputs[1]), &out = jaxpr.aval(eqn.outputs[0]);
+  const std::int64_t row = row_at_place(jaxpr, eqn);
+  if (p.mode == GatherScatterMode::fill_or_drop ||
+      p.dimension_numbers.start_index_map.size() != 1 ||
+      (places.dtype != DType::i32 && places.dtype != DType::i64) || places.size() < kLeast ||
+      window_of(eqn).num_elements() == 1 || last_place(jaxpr, eqn) >= INT32_MAX ||
+      row * static_cast<std::int64_t>(size_of(out.dtype)) > kLongRow)
+    return false;
+  const IndexRange known = known_range(jaxpr, producers, eqn.inputs[1]);
+  if (known.low >= 0 && known.high <= last_place(jaxpr, eqn)) return false;
+  return out.size() / (row * places.size()) >= kOften ||
+         is_computed(jaxpr, producers, eqn.inputs[1]);
 }
 
 /// The index vectors taken apart into columns.
@@ -82,6 +131,13 @@ Jaxpr flatten_lookups(const Jaxpr& jaxpr) {
                                 : columns_of(b, atoms(e.inputs[1]));
       atoms.push(
           gather_at_flat_places(b, e, atoms(e.inputs[0]), columns, jaxpr.aval(e.outputs[0])));
+      changed = true;
+      continue;
+    }
+    if (is_worth_bounding(jaxpr, producers, e)) {
+      const Atom places = places_within(b, atoms(e.inputs[1]), last_place(jaxpr, e));
+      atoms.push(b.add_eqn(gather_p, e.params, {atoms(e.inputs[0]), places}, atoms.out_avals(e),
+                           e.effect, e.where));
       changed = true;
       continue;
     }

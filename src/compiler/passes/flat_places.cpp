@@ -34,6 +34,10 @@ class Places {
     return Atom::var(b_.add_eqn1(convert_element_type_p, Params::of(ConvertParams{column_.dtype}),
                                  {a}, column_));
   }
+  /// Those outside at the nearest place from 0 to `last`.
+  Atom within(const Atom& a, std::int64_t last) {
+    return op(min_p, {op(max_p, {a, number(0)}), number(last)});
+  }
   Atom both(const Atom& a, const Atom& b) {
     return Atom::var(b_.add_eqn1(and_p, Params(), {a, b}, condition()));
   }
@@ -67,8 +71,7 @@ Atom flat_places(JaxprBuilder& b, const Shape& of, const Atoms& columns, const S
       index = places.op(select_n_p, {is_below, index, places.op(add_p, {index, size})});
     }
     if (clips) {
-      index = places.op(max_p, {index, first()});
-      index = places.op(min_p, {index, places.number(of[dim] - 1)});
+      index = places.within(index, of[dim] - 1);
     } else {
       const Atom is_inside =
           places.both(places.compare(ge_p, {index, first()}), places.compare(lt_p, {index, size}));
@@ -81,6 +84,12 @@ Atom flat_places(JaxprBuilder& b, const Shape& of, const Atoms& columns, const S
 }
 
 }  // namespace
+
+Atom places_within(JaxprBuilder& b, const Atom& places, std::int64_t last) {
+  const Aval given = b.aval(places).strong();
+  const Atom inside = Places(b, given).within(places, last);
+  return Places(b, given.with_dtype(DType::i32)).converted(inside);
+}
 
 bool has_flat_places(const Jaxpr& jaxpr, const Eqn& scatter, const Eqn& indices) {
   const auto& d = scatter.params.as<ScatterParams>().dimension_numbers;

@@ -13,6 +13,9 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// Places of i32 from 0 to `last`: those outside become the nearest.
+Atom places_within(detail::JaxprBuilder& b, const Atom& places, std::int64_t last);
+
 /// Whether a scatter updates rows of its operand, one for each index vector, of which `indices` makes the columns of several
 /// leading dimensions.
 bool has_flat_places(const Jaxpr& jaxpr, const Eqn& scatter, const Eqn& indices);
