@@ -239,6 +239,17 @@ TEST(MergeAxes, OfWindowsThatAreLookedUp) {
   }
 }
 
+// Rows of pixels are looked up whole, though pixels are looked up in them then.
+TEST(MergeAxes, OfTablesThatAreLookedUp) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const Array rows = a[0](a[1]);
+        return Arrays{rows(slice(), a[2]) + rows(slice(), a[2] + 1)};
+      },
+      {whole({40, 30, 3}, DType::f32), whole({80}, DType::i32), whole({70}, DType::i32)}, -1, 0);
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr("f32[80,90] = gather"));
+}
+
 TEST(MergeAxes, OfWindowsOfABatch) {
   check(
       [](std::span<const Array> a) {

@@ -257,7 +257,7 @@ class Choice {
       if (roles_[e] != Role::apart) continue;
       for (const Var v : eqn.outputs) apart_[set_of(v)] = true;
       for (const Atom& a : eqn.inputs) {
-        if (a.is_var()) apart_[set_of(a.var())] = true;
+        if (a.is_var() && !is_table_of_rows(eqn, a)) apart_[set_of(a.var())] = true;
       }
     }
     join(true);
@@ -289,6 +289,13 @@ class Choice {
     return (eqn.primitive == &reshape_p && !is_made_apart(a)) ||
            (eqn.primitive == &slice_p && jaxpr_.aval(eqn.outputs[0]).size() <= size(a) / kSmall) ||
            (eqn.primitive == &concatenate_p && size(a) <= largest / kSmall);
+  }
+  // What is looked up in what was looked up by whole rows reads that from memory.
+  bool is_table_of_rows(const Eqn& eqn, const Atom& a) const {
+    const int e = axes_.producer(a.var());
+    return eqn.primitive == &gather_p && a == eqn.inputs[0] && e >= 0 &&
+           jaxpr_.eqns()[static_cast<std::size_t>(e)].primitive == &gather_p &&
+           roles_[static_cast<std::size_t>(e)] == Role::moves;
   }
   bool is_made_apart(const Atom& a) const {
     const int e = a.is_var() ? axes_.producer(a.var()) : -1;
