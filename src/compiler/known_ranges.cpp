@@ -11,30 +11,21 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-/// What a type holds, as far as an IndexRange tells.
-IndexRange range_of(DType dtype) {
-  const int bits = static_cast<int>(8 * size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
-  if (bits > 32) return is_signed_integer(dtype) ? IndexRange{} : IndexRange{0, IndexRange::kFar};
-  const std::int64_t most = (std::int64_t{1} << bits) - 1;
-  return {is_signed_integer(dtype) ? -most - 1 : 0, most};
-}
 IndexRange either(IndexRange a, IndexRange b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high)};
 }
 
 class KnownRange {
  public:
-  KnownRange(const Jaxpr& jaxpr, const std::vector<int>& producer)
-      : jaxpr_(jaxpr), producer_(producer) {}
+  explicit KnownRange(const Definitions& program) : program_(program) {}
 
   IndexRange operator()(const Atom& a) {
     if (a.is_literal()) return of_literal(a.literal());
-    const DType dtype = jaxpr_.aval(a).dtype;
+    const DType dtype = program_.aval(a).dtype;
     if (!is_integer(dtype)) return {};
-    const int e = producer_[static_cast<std::size_t>(a.var())];
-    if (e < 0 || left_-- <= 0) return range_of(dtype);
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    const IndexRange r = of(eqn, a.var()), all = range_of(dtype);
+    const Eqn* const eqn = left_-- > 0 ? program_.of(a) : nullptr;
+    if (eqn == nullptr) return range_of(dtype);
+    const IndexRange r = of(*eqn, a.var()), all = range_of(dtype);
     // What is beyond the type has wrapped around.
     return r.low < all.low || r.high > all.high ? all : r;
   }
@@ -71,7 +62,7 @@ class KnownRange {
   }
   static IndexRange of_place(KnownRange& r, const Eqn& e, Var) {
     const std::int64_t axis = e.params.as<ArgReduceParams>().axes[0];
-    return {0, r.jaxpr_.aval(e.inputs[0]).shape[static_cast<std::size_t>(axis)] - 1};
+    return {0, r.program_.aval(e.inputs[0]).shape[static_cast<std::size_t>(axis)] - 1};
   }
   static IndexRange of_sum(KnownRange& r, const Eqn& e, Var) {
     return r(e.inputs[0]) + r(e.inputs[1]);
@@ -137,12 +128,9 @@ class KnownRange {
   }
   /// Whether a condition compares with what is known to be larger, or not: 1 or 0; else -1.
   int is_less(const Atom& condition) {
-    const int e = condition.is_var() ? producer_[static_cast<std::size_t>(condition.var())] : -1;
-    if (e < 0) return -1;
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    return eqn.primitive == &lt_p
-               ? decided(Compare::lt, (*this)(eqn.inputs[0]), (*this)(eqn.inputs[1]))
-               : -1;
+    const Eqn* const eqn = condition.is_var() ? program_.of(condition) : nullptr;
+    if (eqn == nullptr || eqn->primitive != &lt_p) return -1;
+    return decided(Compare::lt, (*this)(eqn->inputs[0]), (*this)(eqn->inputs[1]));
   }
   IndexRange all(const Eqn& eqn, std::size_t first) {
     IndexRange r = (*this)(eqn.inputs[first]);
@@ -151,15 +139,21 @@ class KnownRange {
     return r;
   }
 
-  const Jaxpr& jaxpr_;
-  const std::vector<int>& producer_;
+  const Definitions& program_;
   int left_ = 32;  // equations that are looked at
 };
 
 }  // namespace
 
+IndexRange known_range(const Definitions& program, const Atom& a) { return KnownRange(program)(a); }
+
 IndexRange known_range(const Jaxpr& jaxpr, const std::vector<int>& producer, const Atom& a) {
-  return KnownRange(jaxpr, producer)(a);
+  const Definitions program{[&](const Atom& x) {
+                              const int e = producer[static_cast<std::size_t>(x.var())];
+                              return e < 0 ? nullptr : &jaxpr.eqns()[static_cast<std::size_t>(e)];
+                            },
+                            [&](const Atom& x) { return jaxpr.aval(x); }};
+  return known_range(program, a);
 }
 
 }  // namespace compiler

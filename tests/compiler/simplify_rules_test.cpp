@@ -111,6 +111,18 @@ const Example kExamples[] = {
      "b:i32[8] = convert_element_type [ new_dtype=i32 ] a  c:i32[8] = splat 0:i32 "
      "d:bool[8] = P c b",
      "d", ""},
+    {"compare_known", "a:f32[8,9]",
+     "b:i32[8] = argmax [ axes=(1,) index_dtype=i32 ] a  c:i32[8] = splat -1:i32 "
+     "d:bool[8] = P b c",
+     "d", "broadcast_in_dim"},
+    {"beyond_bounds max", "a:f32[8,9]",
+     "b:i32[8] = argmin [ axes=(1,) index_dtype=i32 ] a  c:i32[8] = splat 0:i32 "
+     "d:i32[8] = max c b",
+     "d", "argmin"},
+    {"beyond_bounds min", "a:u8[8]",
+     "b:i32[8] = convert_element_type [ new_dtype=i32 ] a  c:i32[8] = splat 255:i32 "
+     "d:i32[8] = min b c",
+     "d", "convert_element_type"},
     {"compare_positions", "",
      "a:i64[4,4] = iota [ dimension=0 dtype=i64 shape=(4, 4) ] "
      "b:i64[4,4] = iota [ dimension=1 dtype=i64 shape=(4, 4) ]  c:bool[4,4] = P a b",

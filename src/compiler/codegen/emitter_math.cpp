@@ -153,7 +153,8 @@ Scalar CodeGen::convert(Scalar x, DType to) {
         if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
         return b.CreateIntCast(impl_->to_memory(v, from), t, !is_unsigned(x));
       });
-  return is_integer(to) ? Impl::with_range(out, Impl::range(x)) : out;
+  if (!is_integer(from) || !is_integer(to)) return out;
+  return Impl::with_range(out, Impl::has_range(from) ? Impl::range(x) : range_of(from));
 }
 
 Scalar CodeGen::bitcast(Scalar x, DType to) {

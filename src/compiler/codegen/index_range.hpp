@@ -29,6 +29,14 @@ inline IndexRange operator*(IndexRange a, std::int64_t k) {
   return {a.low * k, a.high * k};
 }
 
+/// What integers of a type lie in: of 64 bits, what is known of their sign.
+inline IndexRange range_of(DType dtype) {
+  const int bits = static_cast<int>(8 * size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
+  if (bits > 32) return is_signed_integer(dtype) ? IndexRange{} : IndexRange{0, IndexRange::kFar};
+  const std::int64_t most = (std::int64_t{1} << bits) - 1;
+  return {is_signed_integer(dtype) ? -most - 1 : 0, most};
+}
+
 /// Whether all of a are less than all of b.
 inline bool below(IndexRange a, IndexRange b) { return a.known() && b.known() && a.high < b.low; }
 inline bool not_above(IndexRange a, IndexRange b) {

@@ -111,6 +111,8 @@ std::span<const Rule> rules() {
       {"convert_chain", convert_chain, {&convert_element_type_p}},
       {"converted_sum", converted_sum, {&convert_element_type_p}},
       {"truth_of_number", truth_of_number, {&eq_p, &ne_p}},
+      {"compare_known", compare_known, {&eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p}},
+      {"beyond_bounds", beyond_bounds, {&max_p, &min_p}},
       {"compare_positions", compare_positions, {&eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p}},
       {"negative_remainder", negative_remainder, {&and_p}},
       {"floored_by_power_of_two", floored_by_power_of_two, {&select_n_p}},

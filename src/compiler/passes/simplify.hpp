@@ -129,7 +129,7 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     with_itself, from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones,
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, converted_sum, truth_of_number, compare_positions, mul_position,
-    fold_of_truths;
+    fold_of_truths, compare_known, beyond_bounds;
 // simplify_places.cpp
 RuleFunction gather_of_slices, scatter_to_slices;
 // simplify_windows.cpp

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "compiler/known_ranges.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/element.hpp"
 
@@ -30,6 +31,19 @@ bool is_all_ones(const Simplifier& s, const Atom& a) {
   if (is_signed_integer(x->dtype())) return x->item<std::int64_t>() == -1;
   return is_integer(x->dtype()) &&
          x->item<std::uint64_t>() == ~std::uint64_t{0} >> (64 - 8 * size_of(x->dtype()));
+}
+
+IndexRange range_of_all(const Simplifier& s, const Atom& a) {
+  return known_range(
+      {[&](const Atom& x) { return s.definition(x); }, [&](const Atom& x) { return s.aval(x); }},
+      a);
+}
+Compare comparison_of(const PrimitiveBase& p) {
+  if (&p == &lt_p) return Compare::lt;
+  if (&p == &le_p) return Compare::le;
+  if (&p == &gt_p) return Compare::gt;
+  if (&p == &ge_p) return Compare::ge;
+  return &p == &eq_p ? Compare::eq : Compare::ne;
 }
 
 }  // namespace
@@ -198,6 +212,22 @@ std::optional<Atom> beyond_all(Simplifier& s, const Eqn& e, const Aval& out) {
                                            : std::numeric_limits<double>::infinity();
   if (s.is(e.inputs[1], end)) return e.inputs[0];
   if (s.is(e.inputs[0], end)) return e.inputs[1];
+  return std::nullopt;
+}
+// Comparisons that are decided by what integers are known to lie in: argmax(x) < 0 never
+std::optional<Atom> compare_known(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!integral(s.aval(e.inputs[0]))) return std::nullopt;
+  const int known = decided(comparison_of(*e.primitive), range_of_all(s, e.inputs[0]),
+                            range_of_all(s, e.inputs[1]));
+  return known < 0 ? std::nullopt : std::optional(s.filled(known, out));
+}
+// min(argmax(x), 9) = argmax(x), of ten
+std::optional<Atom> beyond_bounds(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!integral(out)) return std::nullopt;
+  const IndexRange a = range_of_all(s, e.inputs[0]), b = range_of_all(s, e.inputs[1]);
+  const bool larger = e.primitive == &max_p;
+  if (larger ? not_above(b, a) : not_above(a, b)) return e.inputs[0];
+  if (larger ? not_above(a, b) : not_above(b, a)) return e.inputs[1];
   return std::nullopt;
 }
 
