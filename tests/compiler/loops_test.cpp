@@ -430,6 +430,26 @@ TEST(CompiledScan, WhatDoesNotChangeIsComputedOnce) {
   EXPECT_LT(text.find("exp"), text.find("scan")) << text;
 }
 
+// A product reads it from memory, however little it takes; what kernels compute themselves is left to them.
+TEST(CompiledScan, FactorsThatDoNotChangeAreComputedOnce) {
+  const Program f = [](std::span<const Array> x) {
+    return scan({10, 2, 1},
+                [](std::span<const Array> v) {
+                  const Array by = lax::mul(v[0], constant_like(v[0], 0.01));
+                  const Array kept = lax::neg(v[1]);
+                  return Arrays{lax::sub(lax::add(v[2], kept), product(by, lax::tanh(v[2])))};
+                },
+                {x[0], x[1], x[2]});
+  };
+  const auto executable = check(
+      f,
+      {uniform({40, 40}, DType::f32), uniform({40, 30}, DType::f32), uniform({40, 30}, DType::f32)},
+      -1, 64);
+  const std::string text = executable->text("jaxpr");
+  EXPECT_LT(text.find("mul"), text.find("scan")) << text;
+  EXPECT_GT(text.find("neg"), text.find("scan")) << text;
+}
+
 // ---- while ---------------------------------------------------------------------------------------
 Program below(double limit) {
   return [limit](std::span<const Array> v) {

@@ -22,7 +22,8 @@ namespace {
 using detail::JaxprBuilder;
 using detail::Renaming;
 
-constexpr int kExpensive = 4;  // cheaper equations are computed again where they are used
+constexpr int kExpensive =
+    4;  // cheaper equations are computed again where they are used, but for products
 
 /// A body cut in two.
 struct Hoisted {
@@ -30,10 +31,23 @@ struct Hoisted {
   Jaxpr body;    ///< that, then the body's inputs -> its results
 };
 
+/// What products of matrices read, from memory.
+std::vector<bool> factors(const Jaxpr& body) {
+  std::vector<bool> read(static_cast<std::size_t>(body.num_vars()), false);
+  for (const Eqn& eqn : body.eqns()) {
+    if (eqn.primitive != &dot_general_p) continue;
+    for (const Atom& a : eqn.inputs) {
+      if (a.is_var()) read[static_cast<std::size_t>(a.var())] = true;
+    }
+  }
+  return read;
+}
+
 /// Cuts off what depends on the first `num_consts` inputs alone. `always`: the body runs at least once.
 std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
   std::vector<bool> invariant(static_cast<std::size_t>(body.num_vars()), false);
   std::fill_n(invariant.begin(), num_consts, true);
+  const std::vector<bool> is_factor = factors(body);
   Vars kept;
   for (const Eqn& eqn : body.eqns()) {
     const bool fixed = eqn.effect == Effect::none &&
@@ -45,7 +59,10 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
     // These may throw or never end, which a loop without a trip must not.
     if (!always && (form == Form::host || form == Form::region)) continue;
     for (const Var v : eqn.outputs) invariant[static_cast<std::size_t>(v)] = true;
-    if (is_barrier(form) || form == Form::reduction || element_cost(eqn) >= kExpensive)
+    const bool for_product =
+        form == Form::element && is_factor[static_cast<std::size_t>(eqn.outputs[0])];
+    if (is_barrier(form) || form == Form::reduction || element_cost(eqn) >= kExpensive ||
+        for_product)
       kept.insert(kept.end(), eqn.outputs.begin(), eqn.outputs.end());
   }
   if (kept.empty()) return std::nullopt;
