@@ -304,6 +304,41 @@ TEST(CompiledElementwise, ResultsOfOneShapeShareAKernel) {
       {uniform({33, 5}, DType::f64)}, 1);
 }
 
+// Every n-th element from places side by side, as filters that leave samples out read them: up to the last element there is,
+// without some of the places, and of rows.
+TEST(CompiledElementwise, SlicesWithStepsAreReadTogether) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8, DType::bf16, DType::i64}) {
+    for (const std::int64_t step : {2, 3, 4, 5, 8, 17}) {
+      for (const std::int64_t n : {5, 37, 100}) {
+        const std::int64_t starts = 2 * step + 3, size = starts - 1 + step * (n - 1) + 1;
+        const auto filtered = [&](const Array& x, std::int64_t row) {
+          std::optional<Array> sum;
+          for (std::int64_t k = 0; k < starts; ++k) {
+            if (k == step) continue;
+            const Array y = row == 0
+                                ? lax::slice(x, {k}, {k + step * (n - 1) + 1}, {step})
+                                : lax::slice(x, {1, k}, {row, k + step * (n - 1) + 1}, {2, step});
+            sum = sum ? *sum + y : y;
+          }
+          return *sum;
+        };
+        const Program f = [&](std::span<const Array> x) {
+          return Arrays{filtered(x[0], 0), filtered(x[1], 6)};
+        };
+        const auto whole = [&](const Shape& shape) {
+          return lax::convert_element_type(lax::floor(uniform(shape, DType::f64, 0, 9)), dtype);
+        };
+        const Arrays inputs = {whole({size}), whole({7, size})};
+        check(f, inputs, -1, 0);
+        const Arrays want = f(inputs);
+        const Arrays apart =
+            execute(compile(stage(f, inputs), {.disabled = {"load_columns"}}), inputs);
+        for (std::size_t i = 0; i < want.size(); ++i) expect_equal(apart[i], want[i], 0, "apart");
+      }
+    }
+  }
+}
+
 TEST(CompiledElementwise, SelectClampAndMixedTypesWork) {
   check(
       [](std::span<const Array> x) {

@@ -2,6 +2,7 @@
 #include "compiler/emit/generator.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/forms.hpp"
 #include "compiler/known_ranges.hpp"
@@ -228,8 +229,10 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   const Var x = eqn.inputs[0].var();
   const Aval& of = scope_.jaxpr.aval(x);
   const auto& p = eqn.params.as<SliceParams>();
+  if (in_memory(x) < 0) return {};
+  if (stride_of(p, of.shape.size() - 1) > 1) return column_of_steps(eqn, at);
   const bool plain = std::all_of(p.strides.begin(), p.strides.end(), [](auto s) { return s == 1; });
-  if (in_memory(x) < 0 || !plain) return {};
+  if (!plain) return {};
   Index index = indices(at);
   std::int64_t row = 1, column = 0;  // elements of what is the same for all lanes
   std::size_t d = index.size();
@@ -244,6 +247,39 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   const Point first{of.shape, index, std::nullopt};
   if (!gen_.goes_by_rows(flat(first), static_cast<int>(row))) return {};
   return columns(x, first, static_cast<int>(row))[static_cast<std::size_t>(column)];
+}
+
+// Of slices with the same steps that begin side by side, what lies between two steps is a row, of which each has a column.
+std::optional<Scalar> Generator::column_of_steps(const Eqn& eqn, const Point& at) {
+  const auto& p = eqn.params.as<SliceParams>();
+  const Shape& out = scope_.jaxpr.aval(eqn.outputs[0]).shape;
+  const std::size_t last = out.size() - 1;
+  const std::int64_t step = p.strides[last], start = p.start_indices[last];
+  if (out[last] < 2 || step > static_cast<std::int64_t>(kMostWoven)) return {};
+  std::set<std::int64_t> starts;
+  for (const int e : kernel_.members) {
+    const Eqn& other = scope_.jaxpr.eqns()[static_cast<std::size_t>(e)];
+    if (other.primitive != &slice_p || !(other.inputs[0] == eqn.inputs[0])) continue;
+    const auto& q = other.params.as<SliceParams>();
+    if (q.strides == p.strides && scope_.jaxpr.aval(other.outputs[0]).shape == out &&
+        std::equal(q.start_indices.begin(), q.start_indices.end() - 1, p.start_indices.begin()))
+      starts.insert(q.start_indices[last]);
+  }
+  std::int64_t begin = *starts.begin(), end = begin;
+  for (const std::int64_t s : starts) {
+    if (s > start && (s != end || end - begin == step)) break;
+    if (s != end || end - begin == step) begin = end = s;
+    ++end;
+  }
+  if (end - begin < 2) return {};
+  Index index = indices(at);
+  for (std::size_t d = 0; d < index.size(); ++d)
+    index[d] = gen_.add(gen_.mul(index[d], gen_.index(p.strides[d])),
+                        gen_.index(d == last ? begin : p.start_indices[d]));
+  const Var x = eqn.inputs[0].var();
+  const Point first{scope_.jaxpr.aval(x).shape, index, std::nullopt};
+  if (!gen_.goes_by_rows(flat(first), static_cast<int>(step))) return {};
+  return columns(x, first, static_cast<int>(end - begin))[static_cast<std::size_t>(start - begin)];
 }
 
 // One column of short rows that lanes look up, each its own: rows are read at once.
