@@ -13,7 +13,9 @@
 namespace telamon::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// x with y written from `starts` on.
 Array written(const Array& x, const Array& y, const std::vector<int>& starts) {
@@ -52,6 +54,42 @@ TEST(Seams, OfWindowsAtKnownPlaces) {
             return Arrays{z * z - a[0], max(z, -1)};
           },
           {x, y}, -1, 8);
+    }
+  }
+}
+
+// Parts that are put together along a dimension around the rows are gone through one after the other, each with the seams
+// within its own rows, by one thread or by several that begin anywhere.
+TEST(Seams, OfPlanes) {
+  const auto whole = [](const Shape& shape, DType dtype, unsigned seed) {
+    return lax::convert_element_type(lax::floor(uniform(shape, DType::f64, 0, 60, seed)), dtype);
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::bf16}) {
+    for (const Shape& shape : {Shape{20, 37}, Shape{9, 128}, Shape{300, 200}}) {
+      const Program planes = [](std::span<const Array> a) {
+        Arrays shifted;
+        for (int k = 0; k < 9; ++k) shifted.push_back(a[0] * a[0] - roll(a[1], k, 1) * a[1] + a[0]);
+        return Arrays{stack(shifted, 0) * 2};
+      };
+      const Program blocks = [](std::span<const Array> a) {
+        const Array x = a[0] + a[1], y = roll(a[1], 2, 0) * a[0];
+        const Array down = concatenate(Arrays{x, y(slice(1, 5)), x * y, a[1]}, 0);
+        const Array up = concatenate(Arrays{y(slice(0, 4)), a[0], x * 3, y}, 0);
+        return Arrays{down * up - down};
+      };
+      const Program beside = [](std::span<const Array> a) {
+        const Array x = stack(Arrays{a[0], a[1], a[0] * a[1]}, 1);
+        return Arrays{concatenate(Arrays{x * x, roll(x, 1, 2), x + 1}, 1) - 3};
+      };
+      const Arrays inputs = {whole(shape, dtype, 1), whole(shape, dtype, 2)};
+      for (const int threads : {1, 3}) {
+        const WithThreads scope(threads);
+        const Compiled one = check(planes, inputs, -1, 0);
+        EXPECT_THAT(one->text("plan"), Not(ContainsRegex("writes [^\\n]*\\[1,")))
+            << one->text("plan");
+        check(blocks, inputs, -1, 0);
+        check(beside, inputs, -1, 0);
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -94,6 +95,21 @@ void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::in
 /// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the equations
 /// that are emitted, of each part what it is made of, and of each block that a seam runs through, would be more than `most`.
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, std::size_t most);
+/// The same of these equations of a kernel alone, and how many are emitted; `at` is empty where they are more than `most`.
+struct Seams {
+  std::vector<std::int64_t> at = {};
+  std::size_t equations = 0;
+};
+Seams find_seams(const KernelContext& k, const std::set<int>& members, std::int64_t extent,
+                 std::size_t most);
+/// A part of a dimension of the loops around the lanes, up to `end`, and of some equations those that it is made of.
+struct OuterPart {
+  std::int64_t end;
+  std::set<int> members;
+};
+/// What these equations put together along that dimension, part by part; one part where that is nothing.
+std::vector<OuterPart> parts_along(const KernelContext& k, const std::set<int>& members,
+                                   std::size_t d);
 /// The ends of the parts between them and of the blocks of `lanes` that they run through: multiples of `lanes`, but for
 /// the last, which is `size`.
 std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams, int lanes,

@@ -342,8 +342,49 @@ class LoopEmitter {
       const auto one = [&](const Index& index) { row(values, index); };
       if (const auto blocks = neighbours(values))
         loop_nest_in_blocks(gen_, outer_, blocks->dim, blocks->size, one);
-      else loop_nest(gen_, outer_, one);
+      else part_by_part(one);
     });
+  }
+  // The loops around the lanes, apart for the parts of what is put together along one of them: of each vector of rows all
+  // parts would be computed, and one chosen (eight planes of u8 on Zen 4: 0.2 of the time).
+  void part_by_part(const std::function<void(const Index&)>& body) {
+    std::size_t equations = 0;
+    if (!count_parts(kernel_.members, 0, equations) || equations > kMostOfParts)
+      return loop_nest(gen_, outer_, body);
+    Index index;
+    each_part(kernel_.members, index, body);
+  }
+  // Adds how many equations all parts are; whether there are several.
+  bool count_parts(const std::set<int>& members, std::size_t d, std::size_t& equations) const {
+    if (equations > kMostOfParts) return false;
+    if (d == inner_) {
+      equations += find_seams(k_, members, shape_[inner_], kMostOfParts).equations;
+      return false;
+    }
+    const std::vector<OuterPart> parts = parts_along(k_, members, d);
+    bool several = parts.size() > 1;
+    for (const OuterPart& part : parts) several |= count_parts(part.members, d + 1, equations);
+    return several;
+  }
+  void each_part(const std::set<int>& members, Index& index,
+                 const std::function<void(const Index&)>& body) {
+    const std::size_t d = index.size();
+    if (d == inner_) {
+      seams_ = find_seams(k_, members, shape_[inner_], kMostOfParts).at;
+      return body(index);
+    }
+    const auto [begin, end] = outer_[d];
+    const bool all = CodeGen::known_bounds(begin, end) == KnownBounds{0, shape_[d]};
+    for (std::int64_t from = 0; const auto& [to, made_of] : parts_along(k_, members, d)) {
+      const Scalar first = all ? gen_.index(from) : gen_.max(begin, gen_.index(from));
+      const Scalar last = all ? gen_.index(to) : gen_.min(end, gen_.index(to));
+      gen_.loop(first, last, [&](Scalar i) {
+        index.push_back(gen_.within(i, from, to - 1));
+        each_part(made_of, index, body);
+        index.pop_back();
+      });
+      from = to;
+    }
   }
   // Of short rows that are moved, some that lie next to each other where they come from are moved one after the other: a line
   // of the cache has several of them, and those that follow each other in the result may be so far apart that the cache has

@@ -74,11 +74,12 @@ constexpr std::size_t kMostSeams = 64;  // of one value: more are too many parts
 
 /// Where the values of a kernel with so many elements along that dimension go from one part to the
 /// next.
-std::set<std::int64_t> seams_along(const KernelContext& k, std::int64_t extent) {
+std::set<std::int64_t> seams_along(const KernelContext& k, const std::set<int>& members,
+                                   std::int64_t extent) {
   const Jaxpr& jaxpr = k.scope.jaxpr;
   std::map<Var, std::set<std::int64_t>> of;
   std::set<std::int64_t> all;
-  for (const int e : k.kernel().members) {
+  for (const int e : members) {
     const Var made = k.eqn(e).outputs[0];
     const Shape& shape = jaxpr.aval(made).shape;
     if (shape.empty()) continue;
@@ -101,21 +102,27 @@ std::set<std::int64_t> seams_along(const KernelContext& k, std::int64_t extent) 
   return all;
 }
 
+/// Of these equations of a kernel those whose results none of the others reads.
+std::vector<int> read_by_none(const KernelContext& k, const std::set<int>& members) {
+  std::set<Var> read;
+  for (const int e : members) {
+    for (const Atom& a : k.eqn(e).inputs)
+      if (a.is_var()) read.insert(a.var());
+  }
+  std::vector<int> last;
+  for (const int e : members) {
+    const Vars& made = k.eqn(e).outputs;
+    if (std::none_of(made.begin(), made.end(), [&](Var v) { return read.contains(v); }))
+      last.push_back(e);
+  }
+  return last;
+}
+
 /// What a kernel's results at some places along that dimension are computed from.
 class NeededAt {
  public:
-  NeededAt(const KernelContext& k, std::int64_t extent) : k_(k), extent_(extent) {
-    std::set<Var> read;
-    for (const int e : k.kernel().members) {
-      for (const Atom& a : k.eqn(e).inputs)
-        if (a.is_var()) read.insert(a.var());
-    }
-    for (const int e : k.kernel().members) {
-      const Vars& made = k.eqn(e).outputs;
-      if (std::none_of(made.begin(), made.end(), [&](Var v) { return read.contains(v); }))
-        last_.push_back(e);
-    }
-  }
+  NeededAt(const KernelContext& k, const std::set<int>& members, std::int64_t extent)
+      : k_(k), members_(members), extent_(extent), last_(read_by_none(k, members)) {}
 
   /// How many equations that is.
   std::size_t equations(std::initializer_list<std::int64_t> places) const {
@@ -136,7 +143,7 @@ class NeededAt {
         if (at != kAnywhere && (at < part.begin || at >= part.end)) continue;
         const Atom& from = part.from;
         const int p = from.is_var() ? k_.producer[static_cast<std::size_t>(from.var())] : -1;
-        if (p >= 0 && k_.kernel().members.contains(p)) ask(p, place_in(part, at));
+        if (p >= 0 && members_.contains(p)) ask(p, place_in(part, at));
       }
     }
     return needed.size();
@@ -161,24 +168,90 @@ class NeededAt {
   }
 
   const KernelContext& k_;
+  const std::set<int>& members_;
   std::int64_t extent_;
   std::vector<int> last_;  // equations whose results are not read by others
 };
 
 }  // namespace
 
+Seams find_seams(const KernelContext& k, const std::set<int>& members, std::int64_t extent,
+                 std::size_t most) {
+  Seams found{.equations = members.size()};
+  const std::set<std::int64_t> seams = seams_along(k, members, extent);
+  if (!k.plan.emit.seams || seams.empty()) return found;
+  const NeededAt needed(k, members, extent);
+  found.equations = needed.equations({0});
+  for (const std::int64_t at : seams) {
+    if (found.equations > most) return found;
+    found.equations += needed.equations({at}) + needed.equations({at - 1, at});
+  }
+  if (found.equations <= most) found.at.assign(seams.begin(), seams.end());
+  return found;
+}
+
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
                                      std::size_t most) {
-  if (!k.plan.emit.seams) return {};
-  const std::set<std::int64_t> seams = seams_along(k, extent);
-  if (seams.empty()) return {};
-  const NeededAt needed(k, extent);
-  std::size_t all = needed.equations({0});
-  for (const std::int64_t at : seams) {
-    all += needed.equations({at}) + needed.equations({at - 1, at});
-    if (all > most) return {};
+  return find_seams(k, k.kernel().members, extent, most).at;
+}
+
+namespace {
+
+/// Whether an equation of a kernel puts parts together along dimension `d` of what the loops from there on go through.
+bool puts_together(const KernelContext& k, int e, std::size_t d) {
+  const Eqn& eqn = k.eqn(e);
+  const Shape &all = k.kernel().shape, &shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+  return eqn.primitive == &concatenate_p &&
+         eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(d) &&
+         shape.size() == all.size() &&
+         std::equal(shape.begin() + static_cast<std::ptrdiff_t>(d), shape.end(),
+                    all.begin() + static_cast<std::ptrdiff_t>(d));
+}
+
+/// Of these equations those that the results at place `at` of dimension `d` are made of.
+std::set<int> members_at(const KernelContext& k, const std::set<int>& members,
+                         const std::vector<int>& last, std::size_t d, std::int64_t at) {
+  std::set<int> needed(last.begin(), last.end());
+  std::vector<int> todo = last;
+  while (!todo.empty()) {
+    const int e = todo.back();
+    todo.pop_back();
+    const bool chooses = puts_together(k, e, d);
+    std::int64_t end = 0;
+    for (const Atom& a : k.eqn(e).inputs) {
+      if (chooses) {
+        const std::int64_t begin = end;
+        end += k.scope.jaxpr.aval(a).shape[d];
+        if (at < begin || at >= end) continue;
+      }
+      const int p = a.is_var() ? k.producer[static_cast<std::size_t>(a.var())] : -1;
+      if (p >= 0 && members.contains(p) && needed.insert(p).second) todo.push_back(p);
+    }
   }
-  return {seams.begin(), seams.end()};
+  return needed;
+}
+
+}  // namespace
+
+std::vector<OuterPart> parts_along(const KernelContext& k, const std::set<int>& members,
+                                   std::size_t d) {
+  std::set<std::int64_t> ends;
+  for (const int e : members) {
+    if (!k.plan.emit.seams || !puts_together(k, e, d)) continue;
+    std::int64_t at = 0;
+    for (const Atom& part : k.eqn(e).inputs) {
+      at += k.scope.jaxpr.aval(part).shape[d];
+      if (at > 0) ends.insert(at);
+    }
+  }
+  if (ends.size() < 2 || ends.size() > kMostSeams) return {{k.kernel().shape[d], members}};
+  const std::vector<int> last = read_by_none(k, members);
+  std::vector<OuterPart> parts;
+  for (std::int64_t from = 0; const std::int64_t to : ends) {
+    parts.push_back({to, members_at(k, members, last, d, from)});
+    from = to;
+  }
+  return parts;
 }
 
 std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams, int lanes,

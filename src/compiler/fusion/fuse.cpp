@@ -265,6 +265,18 @@ bool Fuser::adds_border(int e) const {
   return std::none_of(config.begin(), config.end(), [](const auto& c) { return c[2] > 0; });
 }
 
+// Whether an equation puts parts together that the kernel goes through one after the other, in the loops around the lanes.
+bool Fuser::is_put_together(int e, int k) const {
+  const Cluster& c = clusters_[static_cast<std::size_t>(k)];
+  if (eqn(e).primitive != &concatenate_p || c.form != Form::element ||
+      !(c.kernel.shape == shape(e)))
+    return false;
+  const auto found = c.align.find(e);
+  return found != c.align.end() && found->second == Align::iteration &&
+         eqn(e).params.as<ConcatenateParams>().dimension <
+             static_cast<std::int64_t>(inner_dim(shape(e)));
+}
+
 // All that read the equation that is being placed are asked about, each once or a few times.
 Fuser::Usage Fuser::usage(int e, int k) {
   if (used_ != e) {
@@ -276,7 +288,8 @@ Fuser::Usage Fuser::usage(int e, int k) {
         const Align a = align_of(use, e, at);
         if (a == Align::other) {
           ++u.other;
-          u.expanding |= size(use.consumer) > size(e) && !adds_border(use.consumer);
+          u.expanding |= size(use.consumer) > size(e) && !adds_border(use.consumer) &&
+                         !is_put_together(use.consumer, at);
         } else {
           u.mixed |= u.aligned > 0 && u.align != a;
           ++u.aligned;

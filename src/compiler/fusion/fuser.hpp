@@ -78,6 +78,7 @@ class Fuser {
     Align align = Align::other;
   };
   bool adds_border(int e) const;
+  bool is_put_together(int e, int k) const;
   Usage usage(int e, int k);
   // The cost up to which an equation is recomputed rather than stored.
   int cheap(int e) const { return cheap_[static_cast<std::size_t>(e)]; }
