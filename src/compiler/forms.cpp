@@ -172,6 +172,15 @@ const Shape& window_of(const Eqn& eqn) {
                                     : eqn.params.as<DynamicSliceParams>().slice_sizes;
 }
 
+std::size_t contiguous_dim(const Jaxpr& jaxpr, const Eqn& transpose) {
+  const Shape& from = jaxpr.aval(transpose.inputs[0]).shape;
+  std::size_t last = from.size() - 1;
+  while (last > 0 && from[last] == 1) --last;
+  const Shape& order = transpose.params.as<TransposeParams>().permutation;
+  return static_cast<std::size_t>(
+      std::find(order.begin(), order.end(), static_cast<std::int64_t>(last)) - order.begin());
+}
+
 std::int64_t row_at_place(const Jaxpr& jaxpr, const Eqn& gather) {
   const Shape& of_window = gather.params.as<GatherParams>().dimension_numbers.offset_dims;
   const Shape& out = jaxpr.aval(gather.outputs[0]).shape;

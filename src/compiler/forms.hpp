@@ -85,6 +85,8 @@ bool reads_window(const Eqn& eqn);
 const Shape& window_of(const Eqn& eqn);
 bool begins_anywhere(const Eqn& eqn, std::size_t axis);
 
+/// The dimension of the result of a transpose along which its operand is contiguous.
+std::size_t contiguous_dim(const Jaxpr& jaxpr, const Eqn& transpose);
 /// Of what a gather looks up at one place, how many elements lie side by side: those behind all axes of places.
 std::int64_t row_at_place(const Jaxpr& jaxpr, const Eqn& gather);
 /// Whether an equation looks up short rows, of which the kernel that needs columns can take these (look_up_columns).

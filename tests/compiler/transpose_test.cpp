@@ -248,5 +248,26 @@ TEST(CompiledTranspose, OfAxesThatStayTogetherTurnsSquares) {
   EXPECT_NE(e->text("jaxpr").find("f32[40,45] = transpose"), std::string::npos) << e->text("jaxpr");
 }
 
+// What kernels that are too large for tiles transpose is stored before, with what it takes to compute it.
+TEST(CompiledTranspose, LargeKernelsReadWhatWasTransposed) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8}) {
+    for (const Shape& shape : {Shape{70, 45}, Shape{300, 64}, Shape{9, 200}, Shape{16, 16}}) {
+      const Program f = [](std::span<const Array> x) {
+        Array y = lax::transpose(x[0], {1, 0}) + x[1];
+        for (int i = 0; i < 5; ++i) y = y * x[1] + lax::full_like(y, 1 + i);
+        Array z = x[0] + x[0];
+        for (int i = 0; i < 5; ++i) z = z * x[0] - lax::full_like(z, 1 + i);
+        return Arrays{y, lax::transpose(z, {1, 0}), lax::transpose(z, {1, 0}) * y};
+      };
+      const Shape turned{shape[1], shape[0]};
+      const Compiled c =
+          check(f, {uniform(shape, dtype, 0, 9), uniform(turned, dtype, 0, 9)}, -1, 0);
+      const bool is_small = shape.num_elements() < 1024;
+      EXPECT_EQ(c->text("plan").find("transpose_add_mul") == std::string::npos, !is_small)
+          << c->text("plan");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -125,8 +125,6 @@ void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams,
 void compute_in_order(const KernelContext& k, Generator& value_at, const Point& at);
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
-/// Members of a kernel that transposes in registers, at most: all of them are emitted for each row of a tile.
-constexpr std::size_t kMostTransposed = 8;
 /// The dimension of a kernel along which the operand of a transpose is contiguous.
 std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kernel, const Eqn& eqn);
 /// That along which rows of its operand follow each other there, where these are the rows of the kernel.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_reduction.hpp"
+#include "compiler/fusion/costs.hpp"
 #include "core/element.hpp"
 
 namespace telamon {

@@ -7,6 +7,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/fusion/costs.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "telamon/primitives.hpp"
 
@@ -299,16 +300,10 @@ class TransposeEmitter {
 
 std::optional<std::size_t> contiguous_dim(const Scope& scope, const Kernel& kernel,
                                           const Eqn& eqn) {
-  if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var()) return {};
-  const Aval& x = scope.jaxpr.aval(eqn.inputs[0]);
-  if (scope.jaxpr.aval(eqn.outputs[0]).shape != kernel.shape) return {};
-  std::size_t last = x.shape.size() - 1;
-  while (last > 0 && x.shape[last] == 1) --last;
-  const Shape& order = eqn.params.as<TransposeParams>().permutation;
-  for (std::size_t d = 0; d < order.size(); ++d) {
-    if (order[d] == static_cast<std::int64_t>(last)) return d;
-  }
-  return {};
+  if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var() || kernel.shape.empty() ||
+      scope.jaxpr.aval(eqn.outputs[0]).shape != kernel.shape)
+    return {};
+  return contiguous_dim(scope.jaxpr, eqn);
 }
 
 std::optional<std::size_t> dim_of_rows(const Scope& scope, const Kernel& kernel, const Eqn& eqn) {

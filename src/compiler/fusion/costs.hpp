@@ -38,6 +38,10 @@ constexpr std::int64_t kSmallSpace = 4096;  // elements
 /// Results of a kernel: large ones, those of more than kSmallSpace elements, small ones. Of large ones, more than a few at
 /// a time are no streams (60 of 800 KB on Zen 5: 1.3 of the time).
 constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
+/// Members of a kernel that transposes in registers: all of them are emitted for each row of a tile. Of larger ones, over so
+/// many elements in rows and columns of so many, what they transpose is stored before.
+constexpr std::size_t kMostTransposed = 8;
+constexpr std::int64_t kLeastTransposed = 1 << 10, kLeastSide = 8;
 /// Columns that kernels put together, of all roots: LLVM compares each store with each load.
 constexpr std::size_t kMostWovenTogether = 48;
 

@@ -676,25 +676,49 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
          }) >= kMostPiled;
 }
 
-Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
+// Of a kernel that is too large to transpose in registers what it transposes, or that of which its result is a transpose,
+// becomes a kernel of its own: single elements would be read across the rows of the operand.
+static void store_transposed(const Jaxpr& jaxpr, const std::vector<int>& producer, const Cluster& c,
+                             std::set<int>& alone) {
+  const Shape& shape = c.kernel.shape;
+  if (c.form != Form::element || c.kernel.linear || c.kernel.members.size() <= kMostTransposed ||
+      shape.num_elements() < kLeastTransposed)
+    return;
+  const std::size_t inner = inner_dim(shape);
+  for (const int e : c.kernel.members) {
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    if (eqn.primitive != &transpose_p || jaxpr.aval(eqn.outputs[0]).shape != shape) continue;
+    const std::size_t d = contiguous_dim(jaxpr, eqn);
+    if (d == inner || std::min(shape[d], shape[inner]) < kLeastSide) continue;
+    const int p = producer[static_cast<std::size_t>(eqn.inputs[0].var())];
+    if (!alone.contains(e)) alone.insert(e);
+    else if (c.kernel.members.contains(p)) alone.insert(p);
+  }
+}
+
+Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& given) {
   const std::vector<int> producer = producers(jaxpr);
   constexpr int kTurns = 4;  // no plan of 1,700 programs is another one for it
-  std::set<int> forced = options.alone, late_updates;
+  PlanOptions options = given;
+  std::set<int> forced, late_updates;
   const auto placed = [&] {
+    std::set<int> stored = forced;
+    stored.insert(options.alone.begin(), options.alone.end());
     for (;;) {
-      Fusion fusion = Fuser(jaxpr, options, forced, late_updates).run();
+      Fusion fusion = Fuser(jaxpr, options, stored, late_updates).run();
       if (fusion.late_updates.empty()) return fusion;
       late_updates.merge(fusion.late_updates);
     }
   };
   for (int turn = 1;; ++turn) {
     Fusion fusion = placed();
-    const std::size_t before = forced.size();
+    const std::size_t before = forced.size() + options.alone.size();
     for (Cluster& c : fusion.clusters) {
       if (!is_barrier(c.form) || c.kernel.goes_on())
         index_kernel(jaxpr, c.kernel, producer, forced);
+      if (options.fuse) store_transposed(jaxpr, producer, c, options.alone);
     }
-    if (forced.size() == before) return fusion;
+    if (forced.size() + options.alone.size() == before) return fusion;
     // Where a value is stored, those before it may join other kernels, and have to be stored there: of long chains one
     // after the other, in as many turns. Then all such values of the program are, though some might do without.
     if (turn == kTurns) store_before_reshapes(jaxpr, producer, forced);
