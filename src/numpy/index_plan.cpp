@@ -2,6 +2,7 @@
 #include "numpy/index_plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -117,7 +118,9 @@ std::vector<IndexEntry> resolve(const Array& x, std::span<const IndexItem> items
     for (; count > 0; --count, ++dim)
       entries.push_back(range_entry({}, dim, x.shape(static_cast<int>(dim))));
   };
+  bool apart = false;  // from the item before by an ellipsis, whatever it stands for
   for (const IndexItem& item : items) {
+    const std::size_t before = entries.size();
     const std::int64_t n = consumed_axes(item) > 0 ? x.shape(static_cast<int>(dim)) : 0;
     switch (item.kind()) {
       case IndexItem::Kind::absent: break;
@@ -136,6 +139,8 @@ std::vector<IndexEntry> resolve(const Array& x, std::span<const IndexItem> items
           entries.push_back(array_entry(item.array(), dim++, n));
         }
     }
+    if (entries.size() > before) entries[before].apart = std::exchange(apart, false);
+    apart |= item.kind() == IndexItem::Kind::dots;
   }
   if (ellipses == 0) whole_axes(x.ndim() - static_cast<int>(dim));
   return entries;
@@ -167,7 +172,7 @@ bool side_by_side(const std::vector<IndexEntry>& entries) {
   int runs = 0;
   bool inside = false;
   for (const IndexEntry& e : entries) {
-    runs += is_gathered(e) && !inside;
+    runs += is_gathered(e) && (!inside || e.apart);
     inside = is_gathered(e);
   }
   return runs == 1;

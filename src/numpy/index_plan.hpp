@@ -19,6 +19,7 @@ struct IndexEntry {
   std::int64_t dim = 0;                         ///< of the indexed array (not for newaxis)
   std::int64_t start = 0, count = 0, step = 1;  ///< range; an integer is a range of one
   Array index = {};                             ///< integer array, from the front; strong
+  bool apart = false;                           ///< from the entry before, by an ellipsis
 };
 
 /// Indexing in two steps: ranges, which keep all axes; then index vectors over some of the axes.

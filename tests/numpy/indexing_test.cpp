@@ -85,6 +85,15 @@ TEST(Indexing, ArraysThatAreApartPutTheirAxesFirst) {
   expect_array<int>(x(0, slice(), Array({0, 1})), {2, 3}, {0, 4, 8, 1, 5, 9});
   EXPECT_EQ(x(slice(), newaxis, Array({0, 1, 2, 0, 1})).shape(), (Shape{2, 1, 5, 4}));
   EXPECT_EQ(x(Array({0, 1}), newaxis, Array({0, 1})).shape(), (Shape{2, 1, 4}));
+  // An ellipsis that stands for no axis is between them, too.
+  EXPECT_EQ(x(slice(), Array({0, 1, 2}), ellipsis, -1).shape(), (Shape{3, 2}));
+  EXPECT_EQ(x(slice(), 0, ellipsis, Array({0, 1, 3})).shape(), (Shape{3, 2}));
+  EXPECT_EQ(x(ellipsis, slice(), Array({0, 1, 2}), -1).shape(), (Shape{2, 3}));
+  EXPECT_EQ(x(slice(), Array({0, 1, 2}), -1, ellipsis).shape(), (Shape{2, 3}));
+  const Array set = tl::zeros({2, 2, 2})
+                        .at(slice(), Array({0, 1}), ellipsis, 0)
+                        .set(Array({{1.0, 2.0}, {3.0, 4.0}}));
+  expect_array<float>(set(slice(), slice(), 0), {2, 2}, {1, 3, 2, 4});
   expect_array<int>(x(slice(1, 2), slice(none, none, -1), Array({3, 0})), {1, 3, 2},
                     {23, 20, 19, 16, 15, 12});
 }
