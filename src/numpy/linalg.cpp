@@ -169,7 +169,7 @@ Array cross(const Operand& x, const Operand& y) {
 
 namespace {
 // The largest (or smallest) sum of absolute values: of the columns for p = 1 and -1, of the rows for
-// p = inf and -inf.
+// p = inf and -inf. The first of the axes is that of the rows.
 Array matrix_norm(const Array& x, double p, const Shape& axes, bool keepdims) {
   const bool columns = std::abs(p) == 1;
   if (!columns && std::abs(p) != inf) {
@@ -184,6 +184,12 @@ Array matrix_norm(const Array& x, double p, const Shape& axes, bool keepdims) {
                               : min(sums, {.axes = {other}, .keepdims = true});
   return keepdims ? extreme : lax::squeeze(extreme, axes);
 }
+// In the order in which they were given, where they are two.
+Shape as_given(const Shape& axes, const AxisList& given, int ndim) {
+  if (given.all() || axes.size() != 2) return axes;
+  const std::int64_t first = given.list()[0];
+  return (first < 0 ? first + ndim : first) == axes[0] ? axes : Shape{axes[1], axes[0]};
+}
 }  // namespace
 
 // (sum |x|^p)^(1/p); the limits p = inf, -inf, 0 are the largest, the smallest, the count of
@@ -194,7 +200,8 @@ Array norm(const Operand& x, const NormOptions& options) {
     const Shape axes = detail::canonical_axes("norm", options.axes, a);
     const Reduce reduce{.axes = axes, .keepdims = options.keepdims};
     const double p = options.ord.value_or(2);
-    if (options.ord && axes.size() == 2) return matrix_norm(a, p, axes, options.keepdims);
+    if (options.ord && axes.size() == 2)
+      return matrix_norm(a, p, as_given(axes, options.axes, a.ndim()), options.keepdims);
     if (options.ord && axes.size() != 1) {
       throw ValueError(
           "norm: an order needs one axis (a vector norm) or two (a matrix norm), got " +

@@ -250,6 +250,14 @@ TEST(Norm, OfAMatrixKnowsTheOrdersOfItsSums) {
   expect_array<double>(of(kInf), {}, {7});
   expect_array<double>(of(-kInf), {}, {3});
   expect_array<double>(tl::norm(x, {.ord = 1, .keepdims = true}), {1, 1}, {6});
+  // The axes say which are the rows.
+  for (const Shape& axes : {Shape{1, 0}, Shape{-1, 0}, Shape{-1, -2}}) {
+    expect_array<double>(tl::norm(x, {.ord = 1, .axes = axes}), {}, {7});
+    expect_array<double>(tl::norm(x, {.ord = -1, .axes = axes}), {}, {3});
+    expect_array<double>(tl::norm(x, {.ord = kInf, .axes = axes}), {}, {6});
+    expect_array<double>(tl::norm(x, {.ord = -kInf, .axes = axes, .keepdims = true}), {1, 1}, {4});
+  }
+  expect_array<double>(tl::norm(x, {.ord = 1, .axes = {-2, -1}}), {}, {6});
   EXPECT_THROW(of(2), tl::NotImplementedError);
   EXPECT_THROW(tl::norm(scalar(1), {.ord = 1}), tl::ValueError);
   const Array slope = tl::grad([](const Array& a) { return tl::norm(a, {.ord = 1}); })(x);
