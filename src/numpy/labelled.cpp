@@ -80,7 +80,10 @@ Labelled reduced_to(Labelled x, std::string_view kept) {
       axes.push_back(static_cast<std::int64_t>(i));
     }
   }
-  return {lax::reduce_sum(x.array, axes), labels};
+  // Of truth values the sum is whether any is true, as in products.
+  return {x.array.dtype() == DType::bool_ ? lax::reduce_or(x.array, axes)
+                                          : lax::reduce_sum(x.array, axes),
+          labels};
 }
 
 Labelled contract(const Labelled& left, const Labelled& right, std::string_view kept) {

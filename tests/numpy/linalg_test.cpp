@@ -83,6 +83,10 @@ TEST(Einsum, OfOneOperand) {
   expect_array<double>(tl::einsum("ij->j", counting({2, 3})), {3}, {3, 5, 7});
   expect_array<double>(tl::einsum("ba", counting({2, 3})), {3, 2}, {0, 3, 1, 4, 2, 5});
   EXPECT_EQ(tl::einsum("...ij->...ji", counting({5, 2, 3})).shape(), (Shape{5, 3, 2}));
+  const Array truths({{true, false}, {false, false}});
+  expect_array<bool>(tl::einsum("ij->i", truths), {2}, {true, false});
+  expect_array<bool>(tl::einsum("ii->", truths), {}, {true});
+  expect_array<bool>(tl::einsum("ij,k->i", truths, Array({false, true})), {2}, {true, false});
 }
 
 TEST(Einsum, OfTwoOperandsAgreesWithProducts) {
