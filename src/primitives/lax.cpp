@@ -18,19 +18,38 @@ namespace {
 
 using kernels::Op;
 
-/// Whether x can be a C++ scalar. Those are weak but for bools.
-bool is_weak_constant(const Array& x) {
-  return (x.weak_type() || x.dtype() == DType::bool_) && x.ndim() == 0 && !x.is_tracer();
+/// Whether x can be a C++ number, which is weak.
+bool is_number(const Array& x) { return x.weak_type() && x.ndim() == 0 && !x.is_tracer(); }
+/// Whether x can be a C++ bool, which is as strong as an array of one.
+bool is_truth(const Array& x) {
+  return x.dtype() == DType::bool_ && !x.weak_type() && x.ndim() == 0 && !x.is_tracer();
 }
 
-/// Gives a C++ scalar among the operands the dtype and the shape of the array beside it.
+/// A C++ number in the dtype of the array beside it. TypeError where that would be another number.
+Array in_dtype_of(const Array& other, const Array& number) {
+  const DType dtype = other.dtype();
+  Array out = detail::convert_scalar(number, dtype, other.weak_type());
+  const bool may_change =
+      is_float(number.dtype()) ? is_integer(dtype) || dtype == DType::bool_ : dtype == DType::bool_;
+  if (may_change && out.item<double>() != number.item<double>()) {
+    throw TypeError("the number " + number.to_string() + " is none of dtype " +
+                    std::string(short_name(dtype)) + ", which it would take from " +
+                    other.aval().to_string() +
+                    " beside it; convert the array with astype, or pass a number of its dtype");
+  }
+  return out;
+}
+
+/// Whether one of the operands takes on what the other is.
+bool gives_way(const Array& x, const Array& y) {
+  return is_number(x) != is_number(y) || is_truth(x) != is_truth(y);
+}
+/// Gives a C++ number among the operands the dtype and the shape of the array beside it, and a bool the shape of truth values.
 std::pair<Array, Array> match(const Array& x, const Array& y) {
-  const auto like = [](const Array& constant, const Array& other) {
-    return broadcast(detail::convert_scalar(constant, other.dtype(), other.weak_type()),
-                     other.shape());
-  };
-  if (is_weak_constant(y) && !is_weak_constant(x)) return {x, like(y, x)};
-  if (is_weak_constant(x) && !is_weak_constant(y)) return {like(x, y), y};
+  if (is_number(y) && !is_number(x)) return {x, broadcast(in_dtype_of(x, y), x.shape())};
+  if (is_number(x) && !is_number(y)) return {broadcast(in_dtype_of(y, x), y.shape()), y};
+  if (is_truth(y) && x.dtype() == DType::bool_) return {x, broadcast(y, x.shape())};
+  if (is_truth(x) && y.dtype() == DType::bool_) return {broadcast(x, y.shape()), y};
   return {x, y};
 }
 
@@ -46,8 +65,7 @@ Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
 
 Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
   return detail::in_call(primitive.name().data(), {&x, &y}, [&] {
-    if (is_weak_constant(x.array) == is_weak_constant(y.array))
-      return detail::bind_held(primitive, {}, x.array, y.array);
+    if (!gives_way(x.array, y.array)) return detail::bind_held(primitive, {}, x.array, y.array);
     const auto [a, b] = match(x.array, y.array);
     return detail::bind_held(primitive, {}, a, b);
   });
@@ -195,9 +213,7 @@ Array select_n(const Operand& which, std::span<const Array> cases) {
 
 Array clamp(const Operand& low, const Operand& x, const Operand& high) {
   return detail::in_call("clamp", {&low, &x, &high}, [&] {
-    const auto bound = [&](const Array& b) {
-      return is_weak_constant(b) ? detail::convert_scalar(b, x.array.dtype()) : b;
-    };
+    const auto bound = [&](const Array& b) { return is_number(b) ? in_dtype_of(x.array, b) : b; };
     return clamp_p.bind1({}, {bound(low.array), x.array, bound(high.array)});
   });
 }
@@ -349,10 +365,7 @@ Array pad(const Operand& x, const Operand& value,
       std::all_of(padding_config.begin(), padding_config.end(), none))
     return x.array;
   return detail::in_call("pad", {&x, &value}, [&] {
-    const Array fill =
-        is_weak_constant(value.array)
-            ? detail::convert_scalar(value.array, x.array.dtype(), x.array.weak_type())
-            : value.array;
+    const Array fill = is_number(value.array) ? in_dtype_of(x.array, value.array) : value.array;
     return pad_p.bind1({padding_config}, {x.array, fill});
   });
 }

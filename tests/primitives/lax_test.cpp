@@ -1,9 +1,14 @@
 // The strict functions that do more than bind, and those of several operands: values by name.
+#include <cmath>
+#include <functional>
+
 #include "support.hpp"
+#include "telamon/jit.hpp"
 
 namespace telamon_test {
 namespace {
 
+using testing::HasSubstr;
 using testing::StartsWith;
 
 const Array kX = make(f64, {2, 3}, {1, 2, 3, 4, 5, 6});
@@ -68,6 +73,37 @@ TEST(LaxConstants, CountAndAreRangeChecked) {
   EXPECT_EQ(words[1].to_vector<int>(), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(lax::scalar(Array(7), u8).aval().to_string(), "u8[]");
   EXPECT_NE(message_of([] { lax::scalar(Array(300), u8); }), "");
+}
+
+// A number beside an array has its dtype; where that would be another number it is refused, with jit and without.
+TEST(LaxConstants, KeepTheirValueInTheDtypeBesideThem) {
+  const Array i({1, 2, 3}), b({true, false, true}), u = make(DType::u8, {3}, {1, 2, 3});
+  EXPECT_EQ(values(lax::mul(i, 2.0)), (std::vector<double>{2, 4, 6}));
+  EXPECT_EQ(values(lax::bitwise_and(b, 1)), (std::vector<double>{1, 0, 1}));
+  EXPECT_EQ(values(lax::bitwise_and(b, true)), (std::vector<double>{1, 0, 1}));
+  const std::pair<const char*, std::function<Array(const Array&)>> refused[] = {
+      {"mul", [](const Array& x) { return lax::mul(x, 0.5); }},
+      {"lt", [](const Array& x) { return lax::lt(0.5, x); }},
+      {"max", [](const Array& x) { return lax::max(x, std::nan("")); }},
+      {"max", [](const Array& x) { return lax::max(x, 1e30); }},
+      {"select", [](const Array& x) { return lax::select(lax::eq(x, x), x, 0.5); }},
+      {"clamp", [](const Array& x) { return lax::clamp(0.5, x, 2.5); }},
+      {"pad", [](const Array& x) { return lax::pad(x, 0.5, {{1, 1, 0}}); }}};
+  for (const auto& [name, f] : refused) {
+    const auto jitted = jit(f);
+    EXPECT_THAT(message_of([&, g = f] { (void)g(i); }), HasSubstr("the number")) << name;
+    EXPECT_THAT(message_of([&] { (void)jitted(i); }), HasSubstr("the number")) << name;
+  }
+  EXPECT_THROW((void)lax::max(u, -1.0), TypeError);
+  EXPECT_THROW((void)lax::bitwise_and(b, 2), TypeError);
+  // An array of one bool is no number, and a number beside it takes its dtype.
+  const Array one(true);
+  const auto with_floats = [](const Array& x, const Array& t) { return lax::max(x, t); };
+  EXPECT_THROW((void)with_floats(kX, one), TypeError);
+  EXPECT_THROW((void)jit(with_floats)(kX, one), TypeError);
+  const auto with_number = [](const Array& t) { return lax::bitwise_and(t, 1); };
+  EXPECT_TRUE(with_number(one).item<bool>());
+  EXPECT_TRUE(jit(with_number)(one).item<bool>());
 }
 
 TEST(LaxReductions, FoldAndRun) {
