@@ -197,6 +197,8 @@ TYPED_TEST(Copy, ReversesStepsAndBroadcasts) {
   check(0, {50, 20, 30}, {0, 30, 1});
   check(0, {20, 4, 30}, {30, 0, 1});
   check(0, {600, 40}, {1, 0});
+  for (const std::int64_t n : {1, 130, 4096, 4097, 10'000}) check(7, {n}, {0});
+  check(0, {3, 5000}, {1, 0});
   for (const std::int64_t n : {2, 3, 8, 9}) {  // short rows
     check(0, {300, n}, {1, 0});
     check(0, {300, n}, {0, 1});
