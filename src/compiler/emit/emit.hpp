@@ -94,14 +94,15 @@ void for_each_tile(CodeGen& gen, const std::pair<Scalar, Scalar>& range, std::in
 /// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
 /// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the equations
 /// that are emitted, of each part what it is made of, and of each block that a seam runs through, would be more than `most`.
-std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, std::size_t most);
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, int lanes,
+                                     std::size_t most);
 /// The same of these equations of a kernel alone, and how many are emitted; `at` is empty where they are more than `most`.
 struct Seams {
   std::vector<std::int64_t> at = {};
   std::size_t equations = 0;
 };
 Seams find_seams(const KernelContext& k, const std::set<int>& members, std::int64_t extent,
-                 std::size_t most);
+                 int lanes, std::size_t most);
 /// A part of a dimension of the loops around the lanes, up to `end`, and of some equations those that it is made of.
 struct OuterPart {
   std::int64_t end;

@@ -286,7 +286,7 @@ class LoopEmitter {
       streaming_or_not(k_, rows_are_aligned() && streams(kStreamingOne), trips(), loops);
     };
     if (emit_transposed(k_, inner_, lanes_, outer_, around)) return;
-    seams_ = find_seams(k_, shape_[inner_], kMostOfParts);
+    seams_ = find_seams(k_, shape_[inner_], lanes_, kMostOfParts);
     if (columns_first(k_, inner_)) return columns_outside();
     if (writes_rows_out(k_, inner_, lanes_)) return written_out();
     if (rows_of_group(k_.plan, kernel_, lanes_) > 1 && !k_.by_columns) return short_rows();
@@ -308,8 +308,8 @@ class LoopEmitter {
       const auto block = [&](Scalar base) {
         store_roots(k_, values, {shape_, std::nullopt, gen_.lane_index(base)});
       };
-      seamed_loop(k_, find_seams(k_, size, kMostOfParts), k_.begin, k_.end, size, lanes_, block,
-                  overlapping());
+      seamed_loop(k_, find_seams(k_, size, lanes_, kMostOfParts), k_.begin, k_.end, size, lanes_,
+                  block, overlapping());
     });
   }
   // Vectors of columns, and for each of them all rows.
@@ -358,7 +358,7 @@ class LoopEmitter {
   bool count_parts(const std::set<int>& members, std::size_t d, std::size_t& equations) const {
     if (equations > kMostOfParts) return false;
     if (d == inner_) {
-      equations += find_seams(k_, members, shape_[inner_], kMostOfParts).equations;
+      equations += find_seams(k_, members, shape_[inner_], lanes_, kMostOfParts).equations;
       return false;
     }
     const std::vector<OuterPart> parts = parts_along(k_, members, d);
@@ -370,7 +370,7 @@ class LoopEmitter {
                  const std::function<void(const Index&)>& body) {
     const std::size_t d = index.size();
     if (d == inner_) {
-      seams_ = find_seams(k_, members, shape_[inner_], kMostOfParts).at;
+      seams_ = find_seams(k_, members, shape_[inner_], lanes_, kMostOfParts).at;
       return body(index);
     }
     const auto [begin, end] = outer_[d];

@@ -102,7 +102,7 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
   const std::int64_t rows = !kernel_.columns.empty() ? rows_at_once()
                             : along_rows()           ? 1
                                                      : tile_rows();
-  seams_ = find_seams(k, dims_.back().size, kMostOfParts / static_cast<std::size_t>(rows));
+  seams_ = find_seams(k, dims_.back().size, lanes_, kMostOfParts / static_cast<std::size_t>(rows));
   if (k.plan.emit.transpose_tiles && seams_.empty())
     turned_ = turned_operands(k.scope, kernel_, dims_);
 }

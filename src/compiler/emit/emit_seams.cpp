@@ -125,7 +125,7 @@ class NeededAt {
       : k_(k), members_(members), extent_(extent), last_(read_by_none(k, members)) {}
 
   /// How many equations that is.
-  std::size_t equations(std::initializer_list<std::int64_t> places) const {
+  std::size_t equations(const std::vector<std::int64_t>& places) const {
     std::set<int> needed;
     std::set<std::pair<int, std::int64_t>> seen;
     std::vector<std::pair<int, std::int64_t>> todo;
@@ -176,23 +176,27 @@ class NeededAt {
 }  // namespace
 
 Seams find_seams(const KernelContext& k, const std::set<int>& members, std::int64_t extent,
-                 std::size_t most) {
+                 int lanes, std::size_t most) {
   Seams found{.equations = members.size()};
   const std::set<std::int64_t> seams = seams_along(k, members, extent);
   if (!k.plan.emit.seams || seams.empty()) return found;
   const NeededAt needed(k, members, extent);
-  found.equations = needed.equations({0});
-  for (const std::int64_t at : seams) {
+  found.equations = 0;
+  std::int64_t from = 0;
+  for (const std::int64_t to : blocks_between({seams.begin(), seams.end()}, lanes, extent)) {
+    std::vector<std::int64_t> places{from};
+    places.insert(places.end(), seams.upper_bound(from), seams.lower_bound(to));
+    found.equations += needed.equations(places);
     if (found.equations > most) return found;
-    found.equations += needed.equations({at}) + needed.equations({at - 1, at});
+    from = to;
   }
-  if (found.equations <= most) found.at.assign(seams.begin(), seams.end());
+  found.at.assign(seams.begin(), seams.end());
   return found;
 }
 
-std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, int lanes,
                                      std::size_t most) {
-  return find_seams(k, k.kernel().members, extent, most).at;
+  return find_seams(k, k.kernel().members, extent, lanes, most).at;
 }
 
 namespace {

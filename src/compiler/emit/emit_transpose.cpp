@@ -45,7 +45,8 @@ class TransposeEmitter {
       transposes_.push_back(e);
     }
     if (!short_rows_ && shape_[dim_] < lanes / 2) transposes_.clear();
-    if (!transposes_.empty() && !short_rows_) seams_ = find_seams(k, shape_[dim_], kMostOfParts);
+    if (!transposes_.empty() && !short_rows_)
+      seams_ = find_seams(k, shape_[dim_], lanes, kMostOfParts);
     if (std::ssize(seams_) * kShortestPart >= shape_[dim_]) seams_.clear();
     if (!large || transposes_.empty()) return;
     next_ = next_tiles();
