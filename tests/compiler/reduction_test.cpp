@@ -1,5 +1,6 @@
 // Reductions: rows, columns, everything; with producers and epilogues fused.
 #include <bit>
+#include <limits>
 #include <regex>
 #include <set>
 
@@ -625,6 +626,32 @@ TEST(CompiledReduction, IsSeenInOneShapeAfterTheOther) {
       },
       {uniform({100, 7, 20}, DType::f64, 1, 2), uniform({100, 7, 20}, DType::f64, 1, 2, 2)}, -1,
       16);
+}
+
+// Of arrays that are stacked: the first of equals, zeros of either sign among them, and the first NaN before all others.
+TEST(CompiledReduction, PlacesInStacksAreFoundOneWithTheOther) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::u8, DType::bf16, DType::bool_}) {
+    std::vector<double> numbers;
+    for (int i = 0; i < 5 * 7 * 31; ++i) {
+      const int k = (i * 7919) % 11;
+      numbers.push_back(is_float(dtype) ? (k == 0 ? kNaN : k == 1 ? -0.0 : (k - 2) % 3) : k % 3);
+    }
+    const Array x = lax::convert_element_type(lax::reshape(Array(numbers), {5, 7, 31}), dtype);
+    for (const int axis : {0, 1, 2}) {
+      const Program f = [&](std::span<const Array> a) {
+        Arrays parts;
+        for (std::int64_t k = 0; k < 5; ++k)
+          parts.push_back(lax::expand_dims(lax::index_in_dim(a[0], k, 0), {axis}));
+        const Array all = lax::concatenate(parts, axis);
+        return Arrays{lax::argmax(all, axis, DType::i32), lax::argmin(all, axis, DType::i64)};
+      };
+      const Program one = [&](std::span<const Array> a) { return Arrays{f(a)[0]}; };
+      check(f, {x}, -1, 0);
+      check(one, {x}, -1, 0);
+    }
+  }
 }
 
 }  // namespace

@@ -164,6 +164,7 @@ std::span<const Rule> rules() {
       {"fold_of_stack",
        fold_of_stack,
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_prod_p, &reduce_and_p, &reduce_or_p}},
+      {"place_in_stack", place_in_stack, {&argmax_p, &argmin_p}},
       {"reduction_of_repeated",
        reduction_of_repeated,
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_and_p, &reduce_or_p}},

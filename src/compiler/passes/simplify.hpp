@@ -147,8 +147,8 @@ RuleFunction negative_remainder, floored_by_power_of_two, byte_over_number;
 RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, slice_of_repeats,
     concatenation_of_repeats, transpose_chain, transpose_of_columns, broadcast_chain,
     order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one, fold_of_stack,
-    reduction_of_repeated, reduction_of_broadcast, concatenate_one, concatenation_of_nothing,
-    element_of_broadcasts;
+    place_in_stack, reduction_of_repeated, reduction_of_broadcast, concatenate_one,
+    concatenation_of_nothing, element_of_broadcasts;
 // simplify_matrices.cpp
 RuleFunction concatenation_of_rows, transpose_of_planes, element_of_matrices, slice_of_matrices,
     dot_of_matrices;

@@ -251,27 +251,65 @@ std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
 }
 
-// Arrays that are stacked to be folded are folded one with the other, in order: the least of nine pixels. A sum of 16-bit
-// floats is rounded once, and not after each of them.
-std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) {
+namespace {
+
+/// The arrays that are stacked along an axis, to be folded over it alone, in the shape of the result; none where there are
+/// many, or others read the stack.
+Atoms stacked(Simplifier& s, const Eqn& e, const Shape& axes, const Shape& shape) {
   constexpr std::size_t kMost = 32;
   const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
-  const Shape& axes = e.params.as<AxesParams>().axes;
-  if (c == nullptr || axes.size() != 1 || !s.used_once(e.inputs[0]) || is_complex(out.dtype) ||
-      detail::is_small_float(out.dtype))
-    return std::nullopt;
+  const Aval all = s.aval(e.inputs[0]);
+  if (c == nullptr || axes.size() != 1 || !s.used_once(e.inputs[0]) || is_complex(all.dtype) ||
+      detail::is_small_float(all.dtype))
+    return {};
   const auto d = static_cast<std::size_t>(axes[0]);
-  const Atoms parts = c->inputs;
+  Atoms parts = c->inputs;
   const auto is_one = [&](const Atom& a) { return s.aval(a).shape[d] == 1; };
   if (c->params.as<ConcatenateParams>().dimension != axes[0] || parts.size() > kMost ||
       !std::all_of(parts.begin(), parts.end(), is_one))
-    return std::nullopt;
+    return {};
+  for (Atom& part : parts)
+    part = s.make(reshape_p, ReshapeParams{shape}, {part}, all.with_shape(shape));
+  return parts;
+}
+
+}  // namespace
+
+// Arrays that are stacked to be folded are folded one with the other, in order: the least of nine pixels. A sum of 16-bit
+// floats is rounded once, and not after each of them.
+std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) {
   std::optional<Atom> all;
-  for (const Atom& part : parts) {
-    const Atom x = s.make(reshape_p, ReshapeParams{out.shape}, {part}, out);
+  for (const Atom& x : stacked(s, e, e.params.as<AxesParams>().axes, out.shape))
     all = all ? s.make(*combination(e.primitive), NoParams{}, {*all, x}, out) : x;
-  }
   return all;
+}
+
+// The same of which of them is the largest: the first of equals, and the first NaN before all others.
+std::optional<Atom> place_in_stack(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Atoms parts = stacked(s, e, e.params.as<ArgReduceParams>().axes, out.shape);
+  if (parts.empty() || s.aval(parts[0]).dtype == DType::bool_) return std::nullopt;
+  const Aval numbers = s.aval(parts[0]).strong(), truths(out.shape, DType::bool_);
+  const bool largest = e.primitive == &argmax_p;
+  const auto compare = [&](const Primitive<>& p, const Atom& a, const Atom& b) {
+    return s.make(p, NoParams{}, {a, b}, truths);
+  };
+  // Of floats "not as good" is not what a NaN is, which nothing is better than.
+  const auto is_better = [&](const Atom& x, const Atom& best) {
+    if (!is_float(numbers.dtype)) return compare(largest ? gt_p : lt_p, x, best);
+    const Atom as_good = compare(largest ? le_p : ge_p, x, best);
+    return s.make(and_p, NoParams{},
+                  {s.make(not_p, NoParams{}, {as_good}, truths), compare(eq_p, best, best)},
+                  truths);
+  };
+  Atom best = parts[0], place = s.filled(0, out);
+  for (std::size_t k = 1; k < parts.size(); ++k) {
+    const Atom better = is_better(parts[k], best);
+    place = s.make(select_n_p, NoParams{},
+                   {better, place, s.filled(static_cast<std::int64_t>(k), out)}, out);
+    if (k + 1 < parts.size())
+      best = s.make(select_n_p, NoParams{}, {better, best, parts[k]}, numbers);
+  }
+  return place;
 }
 
 namespace {
