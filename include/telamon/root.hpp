@@ -22,6 +22,7 @@ template <class T>
 struct Solution {
   T x;
   /// i32: 0, or iterations done without convergence (1 if none was allowed), or -1: no change of sign
+  /// between two finite places
   Array info;
 };
 
@@ -112,7 +113,8 @@ auto fixed_point(F f, const X& x0, const FixedPointOptions& options = {},
 }
 
 /// A root of f between low and high, where f has different signs, by halving the bracket. Arrays hold
-/// one problem per element: then f works element by element. Where the signs do not differ, x is NaN.
+/// one problem per element: then f works element by element. x is NaN where the signs do not differ, an
+/// end is not finite, or f gave NaN in between.
 template <class F>
 Solution<Array> bisection(F f, const Operand& low, const Operand& high,
                           const BisectionOptions& options = {}) {

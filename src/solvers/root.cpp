@@ -195,7 +195,9 @@ Arrays bisection_arrays(const FlatFunction& given, const Array& low, const Array
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array>) {
     const auto value = [&](const Array& x) { return function(Arrays{x})[0]; };
     const Array at_low = value(ends[0]), at_high = value(ends[1]);
-    const Array brackets = at_low * sign(at_high) <= 0;
+    // Halves of what is infinite are no finite places.
+    const Array finite = logical_and(isfinite(ends[0]), isfinite(ends[1]));
+    const Array brackets = logical_and(at_low * sign(at_high) <= 0, finite);
     const auto wide = [&](const Array& a, const Array& b) {
       return abs(b - a) > tol * maximum(abs(a), abs(b));
     };
@@ -205,17 +207,21 @@ Arrays bisection_arrays(const FlatFunction& given, const Array& low, const Array
         },
         [&](const BisectionState& s) {
           const Array middle = middle_of(s.low, s.high);
-          const Array inside = value(middle) * sign(at_low) > 0;  // of the sign at the left end
-          return BisectionState{where(inside, middle, s.low), where(inside, s.high, middle),
-                                s.k + 1};
+          const Array at_middle = value(middle);
+          const Array inside = at_middle * sign(at_low) > 0;  // of the sign at the left end
+          // NaN has no sign: neither half is known to hold the root. The bracket becomes NaN, too.
+          const Array lost = logical_and(isnan(at_middle), wide(s.low, s.high));
+          const auto known = [&](const Array& end) { return where(lost, NAN, end); };
+          return BisectionState{known(where(inside, middle, s.low)),
+                                known(where(inside, s.high, middle)), s.k + 1};
         },
         // A root at an end is the bracket.
         BisectionState{where(logical_and(at_high == 0, at_low != 0), ends[1], ends[0]),
                        where(at_low == 0, ends[0], ends[1]), counter(0)});
     const Array x = middle_of(end.low, end.high);
+    const Array missed = logical_or(wide(end.low, end.high), isnan(x));
     const Array info =
-        where(all(brackets), where(any(wide(end.low, end.high)), failed_after(end.k), counter(0)),
-              counter(-1));
+        where(all(brackets), where(any(missed), failed_after(end.k), counter(0)), counter(-1));
     return Arrays{where(brackets, x, asarray(NAN, x.dtype())), info};
   };
   // The derivative is diagonal: every element is an equation of its own.

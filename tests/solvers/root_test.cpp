@@ -212,6 +212,47 @@ TEST(Bisection, TellsThatTheSignDoesNotChange) {
   EXPECT_EQ(info.item<int>(), -1);
 }
 
+// Neither the middle of infinite ends nor the sign of NaN is known.
+TEST(Bisection, TakesInfinitePlacesAndNanForNoRoot) {
+  const auto itself = [](Array x) { return x; };
+  const auto five_less = [](Array x) { return x - 5.0; };
+  const auto gap = [](Array x) {
+    return tl::where(x < 0.2, -1.0, tl::where(x < 0.8, tl::nan, 1.0));
+  };
+  const auto none = [](Array x) { return x * tl::nan; };
+  using Map = std::function<Array(Array)>;
+  const auto expect = [](const Map& f, const Array& low, const Array& high, int info) {
+    const auto solve = [&](Array a, Array b) {
+      const auto s = tl::root::bisection(f, a, b);
+      return std::pair{s.x, s.info};
+    };
+    const auto mapped = [&](Array a, Array b) {
+      const auto [x, infos] = tl::vmap(solve)(tl::expand_dims(a, 0), tl::expand_dims(b, 0));
+      return std::pair{x(0), infos(0)};
+    };
+    for (const auto& [x, got] :
+         {solve(low, high), tl::jit(solve)(low, high), tl::jit(mapped)(low, high)}) {
+      EXPECT_TRUE(std::isnan(value(x))) << x.to_string();
+      EXPECT_EQ(got.item<int>(), info);
+    }
+  };
+  expect(itself, -tl::inf, tl::inf, -1);
+  expect(five_less, 0.0, tl::inf, -1);
+  expect(five_less, -tl::inf, 10.0, -1);
+  expect(five_less, tl::inf, tl::inf, -1);
+  expect(five_less, tl::nan, 10.0, -1);
+  expect(none, 0.0, 1.0, -1);
+  expect(gap, 0.0, 1.0, 1);   // after one step, which met NaN
+  expect(gap, -3.0, 1.0, 3);  // -1, then 0, then 0.5
+  // Other elements keep their roots.
+  const auto [x, info] =
+      tl::root::bisection(five_less, Array({0.0, 0.0, -1.0}), Array({10.0, tl::inf, 8.0}));
+  EXPECT_NEAR(value(x(0)), 5, 1e-14);
+  EXPECT_TRUE(std::isnan(value(x(1))));
+  EXPECT_NEAR(value(x(2)), 5, 1e-14);
+  EXPECT_EQ(info.item<int>(), -1);
+}
+
 TEST(Bisection, HasTheDerivativesOfTheImplicitFunction) {
   // (-sin x - a) dx = x da
   const double x = value(cosine_root(1.0));
