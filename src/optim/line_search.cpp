@@ -90,7 +90,9 @@ LineSearch search_line(const Objective& f, const Point& start, const Array& dire
   const auto goes_on = [&](const Search& s) { return (s.steps < max_steps) & !s.found; };
   const Search end = while_loop(goes_on, step, begin);
   const Array better = end.low.a > 0;
-  return {{start.x + end.low.a * direction, end.low.value, end.best_gradient}, end.steps, better};
+  // Not a step of length 0: the direction may be infinite or NaN.
+  const Array x = where(better, start.x + end.low.a * direction, start.x);
+  return {{x, end.low.value, end.best_gradient}, end.steps, better};
 }
 
 }  // namespace optim

@@ -8,6 +8,8 @@ namespace optim = tl::optim;
 using optim::Method;
 using optim::minimize;
 using testing::HasSubstr;
+using testing::NanSensitiveDoubleEq;
+using testing::Pointwise;
 
 constexpr Method kMethods[] = {Method::bfgs, Method::lbfgs, Method::newton_cg};
 const char* name_of(Method m) {
@@ -128,6 +130,29 @@ TEST(Minimize, SaysWhyItEnded) {
   // Without a lower bound values fall until they are infinite.
   const auto down = minimize([](const Array& x) { return -tl::exp(x); }, 0.0);
   EXPECT_FALSE(bool(down.success));
+}
+
+// Where a gradient is infinite, so is the direction, and a step of length 0 along it is NaN.
+TEST(Minimize, StaysWhereALineSearchFails) {
+  const auto sum_of_logs = [](const Array& x) { return tl::sum(tl::log(x)); };
+  const auto pole = [](const Array& x) { return tl::sum(-1.0 / (x * x)); };
+  using Map = std::function<Array(const Array&)>;
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    for (const Map& f : {Map(sum_of_logs), Map(pole)}) {
+      for (const Array& start : {Array(1.0), Array(0.5), Array({1.0, 2.0})}) {
+        const auto solve = [&](const Array& x0) { return minimize(f, x0, {.method = method}); };
+        for (const auto& result : {solve(start), tl::jit(solve)(start)}) {
+          EXPECT_FALSE(bool(result.success));
+          for (const double x : values(result.x))
+            EXPECT_FALSE(std::isnan(x)) << result.x.to_string();
+          EXPECT_EQ(value(f(result.x)), value(result.value));
+          EXPECT_THAT(values(tl::grad(f)(result.x)),
+                      Pointwise(NanSensitiveDoubleEq(), values(result.gradient)));
+        }
+      }
+    }
+  }
 }
 
 TEST(Minimize, NamesWrongArguments) {
