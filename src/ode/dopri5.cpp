@@ -154,11 +154,11 @@ Progress advance(const Field& f, const Progress& p, const Array& end,
 }
 
 /// y between last_t and t: the polynomial of degree 4 through both ends and the middle, with the
-/// slopes at both ends.
+/// slopes at both ends. When no step was made it is y at any length, and moves with the time by the
+/// slope.
 Arrays interpolated(const Progress& p, const Array& time) {
-  const Array length = p.t - p.last_t;
-  const Array at_start = length == 0;
-  const Array position = where(at_start, 0.0, (time - p.last_t) / where(at_start, 1.0, length));
+  const Array length = where(p.t == p.last_t, 1.0, p.t - p.last_t);
+  const Array position = (time - p.last_t) / length;
   Arrays out;
   for (std::size_t i = 0; i < p.y.size(); ++i) {
     const DType dtype = p.y[i].dtype();
@@ -194,7 +194,13 @@ Solution solve_dopri5(const Field& f, const Arrays& y0, const Array& ts, const O
   // buffers of `max_steps` for one of these intervals only.
   const auto steps_to = checkpoint(
       [&](const Progress& p, const Array& time) {
-        return while_loop([&](const Progress& q) { return (q.t < time) & !q.too_small; },
+        // Times that coincide with the first one are in the first step, too: it knows how the
+        // solution moves with them.
+        const auto goes_on = [&](const Progress& q) {
+          const Array at_start = (q.t == q.last_t) & (q.t < end);
+          return ((q.t < time) | at_start) & !q.too_small;
+        };
+        return while_loop(goes_on,
                           [&](const Progress& q) { return advance(f, q, end, tolerances); }, p,
                           {.max_steps = options.max_steps});
       },

@@ -218,6 +218,38 @@ TEST(GradientOfOdeint, IsThatOfJaxInStateTimesAndArguments) {
   }
 }
 
+TEST(GradientOfOdeint, IsTheSlopeAtTimesThatCoincide) {
+  // y(t) = exp(t0 - t), and the loss is the sum over the times.
+  const auto decay = [](const Array& y, const Array&) { return -y; };
+  const double e = std::exp(-1.0);
+  const std::pair<Array, std::vector<double>> cases[] = {
+      {Array({0.0, 0.0, 1.0}), {1 + e, -1, -e}},
+      {Array({0.0, 0.0, 0.0, 1.0}), {2 + e, -1, -1, -e}},
+      {Array({0.0, 1.0, 1.0}), {2 * e, -e, -e}},
+      {Array({0.5, 0.5}), {1, -1}},
+      {Array({1.0, 1.0, 0.0}), {1 + 1 / e, -1, -1 / e}}};
+  for (const Way& way : kWays) {
+    SCOPED_TRACE(name_of(way));
+    const auto loss = [&](const Array& ts) {
+      return tl::sum(odeint(decay, 1.0, ts, options_of(way)));
+    };
+    for (const auto& [ts, expected] : cases) {
+      expect_near(tl::grad(loss)(ts), expected, 1e-7);
+      expect_near(tl::jit(tl::grad(loss))(ts), expected, 1e-7);
+    }
+  }
+  // The second derivative of y at t0, too: y(t1) = y.
+  const auto loss = [&](const Array& ts) {
+    return odeint(
+        decay, 1.0, ts,
+        {.rtol = 1e-10, .atol = 1e-10, .max_steps = 50, .gradient = Gradient::discrete})(1);
+  };
+  const auto second = [&](const Array& ts) {
+    return tl::grad([&](const Array& at) { return tl::grad(loss)(at)(1); })(ts)(1);
+  };
+  EXPECT_NEAR(value(tl::jit(second)(Array({0.0, 0.0, 1.0}))), 1, 1e-4);
+}
+
 TEST(GradientOfOdeint, WorksWithoutJitAndInPytrees) {
   struct Params {
     Array mass, stiffness;
