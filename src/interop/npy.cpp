@@ -1,8 +1,11 @@
 // NumPy's .npy format, versions 1 to 3: a magic string, a header that is a Python dict, raw data.
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <optional>
+#include <string_view>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -31,48 +34,128 @@ constexpr DescriptorEntry kDescriptors[] = {
   throw ParseError("'" + path + "' is not a .npy file that can be read: " + why);
 }
 
-// The text after `'key':` in the header.
-std::string field(const std::string& path, const std::string& header, const std::string& key) {
-  const auto at = header.find("'" + key + "'");
-  if (at == std::string::npos) damaged(path, "the header has no '" + key + "'");
-  const auto colon = header.find(':', at);
-  if (colon == std::string::npos) damaged(path, "damaged header");
-  return header.substr(header.find_first_not_of(' ', colon + 1));
-}
-
-DType read_dtype(const std::string& path, const std::string& header) {
-  const std::string text = field(path, header, "descr");
-  if (text.starts_with('[')) {
-    damaged(path, "it holds records of a structured dtype, " + text.substr(0, text.find(']')) +
-                      "]; save one array for each of their fields");
-  }
-  const std::string name = text.substr(1, text.find('\'', 1) - 1);
-  if (name.starts_with('>')) {
-    damaged(path, "its numbers are big-endian, dtype '" + name +
-                      "'; save a copy in the processor's own order: x.astype(x.dtype.newbyteorder"
-                      "('=')) in NumPy");
-  }
-  for (const DescriptorEntry& d : kDescriptors) {
-    if (name == d.text) return d.dtype;
-  }
-  damaged(path, "dtype '" + name + "' does not exist here");
-}
-
-Shape read_shape(const std::string& path, const std::string& header) {
-  const std::string text = field(path, header, "shape");
-  const auto close = text.find(')');
-  if (text[0] != '(' || close == std::string::npos) damaged(path, "damaged shape");
+struct Header {
+  DType dtype;
+  bool column_major;
   Shape shape;
-  std::stringstream in(text.substr(1, close - 1));
-  for (std::string part; std::getline(in, part, ',');) {
-    if (part.find_first_not_of(' ') == std::string::npos) continue;
-    try {
-      shape.push_back(std::stoll(part));
-    } catch (const std::exception&) { damaged(path, "damaged shape"); }
-    if (shape.back() < 0) damaged(path, "negative size");
+};
+
+/// Reads the header, a Python dict of three keys in any order: what NumPy writes, and nothing else.
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& path, std::string_view text) : path_(path), text_(text) {}
+
+  Header read() {
+    std::optional<DType> dtype;
+    std::optional<bool> column_major;
+    std::optional<Shape> shape;
+    expect('{', "a dict");
+    while (!take('}')) {
+      const std::string_view key = quoted("a key");
+      expect(':', "':'");
+      if (key == "descr" && !dtype) dtype = read_dtype();
+      else if (key == "fortran_order" && !column_major) column_major = read_bool();
+      else if (key == "shape" && !shape) shape = read_shape();
+      else damaged(path_, "the header has '" + std::string(key) + "' twice, or should not have it");
+      if (take(',')) continue;
+      expect('}', "',' or '}'");
+      break;
+    }
+    skip_space();
+    if (at_ != text_.size()) unexpected("the end");
+    const auto need = [&](bool there, const char* key) {
+      if (!there) damaged(path_, "the header has no '" + std::string(key) + "'");
+    };
+    need(dtype.has_value(), "descr");
+    need(column_major.has_value(), "fortran_order");
+    need(shape.has_value(), "shape");
+    return {*dtype, *column_major, *std::move(shape)};
   }
-  return shape;
-}
+
+ private:
+  [[noreturn]] void unexpected(const std::string& wanted) const {
+    damaged(path_, "damaged header: expected " + wanted + " at its byte " + std::to_string(at_));
+  }
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n\f", at_), text_.size()); }
+  bool take(char c) {
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c, const char* wanted) {
+    if (!take(c)) unexpected(wanted);
+  }
+  /// The text behind the place up to this character, which must be there.
+  std::string_view until(char c, const char* wanted) {
+    const auto end = text_.find(c, at_);
+    if (end == std::string_view::npos) unexpected(wanted);
+    const std::string_view inside = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return inside;
+  }
+  std::string_view quoted(const char* wanted) {
+    if (take('\'')) return until('\'', wanted);
+    expect('"', wanted);
+    return until('"', wanted);
+  }
+
+  DType read_dtype() {
+    if (take('[')) {
+      damaged(path_, "it holds records of a structured dtype, [" + std::string(until(']', "']'")) +
+                         "]; save one array for each of their fields");
+    }
+    const std::string name(quoted("a dtype"));
+    if (name.starts_with('>')) {
+      damaged(path_, "its numbers are big-endian, dtype '" + name +
+                         "'; save a copy in the processor's own order: "
+                         "x.astype(x.dtype.newbyteorder('=')) in NumPy");
+    }
+    for (const DescriptorEntry& d : kDescriptors) {
+      if (name == d.text) return d.dtype;
+    }
+    damaged(path_, "dtype '" + name + "' does not exist here");
+  }
+
+  bool read_bool() {
+    skip_space();
+    for (const std::string_view word : {"True", "False"}) {
+      if (!text_.substr(at_).starts_with(word)) continue;
+      at_ += word.size();  // what follows must be ',' or '}'
+      return word == "True";
+    }
+    unexpected("True or False");
+  }
+
+  Shape read_shape() {
+    Shape shape;
+    expect('(', "a tuple of sizes");
+    while (!take(')')) {
+      shape.push_back(read_size());
+      if (take(',')) continue;
+      if (shape.size() == 1) unexpected("','");
+      expect(')', "',' or ')'");
+      break;
+    }
+    return shape;
+  }
+  std::int64_t read_size() {
+    if (take('-')) damaged(path_, "negative size");
+    skip_space();
+    const char* const begin = text_.data() + at_;
+    std::int64_t size = 0;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), size);
+    const bool octal = end - begin > 1 && *begin == '0';
+    if (error != std::errc() || octal || size < 0) unexpected("a size");
+    at_ += static_cast<std::size_t>(end - begin);
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // a long of Python 2
+    return size;
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
 
 /// The array behind column-major data of this shape.
 Array from_column_major(const Array& data, const Shape& shape) {
@@ -98,9 +181,9 @@ Array read_npy(const std::string& path) {
   const auto byte = [&](int i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
   };
-  if (byte(6) < 1 || byte(6) > 3) {
+  if (byte(6) < 1 || byte(6) > 3 || byte(7) != 0) {
     damaged(path, "version " + std::to_string(byte(6)) + "." + std::to_string(byte(7)) +
-                      " of the format is not known, only 1 to 3 are");
+                      " of the format is not known, only 1.0, 2.0 and 3.0 are");
   }
   std::size_t length = byte(8) | byte(9) << 8;
   if (start[6] > 1) {  // versions 2 and 3 have a length of four bytes
@@ -113,9 +196,7 @@ Array read_npy(const std::string& path) {
   std::string header(length, '\0');
   if (!in.read(header.data(), static_cast<std::streamsize>(length)))
     damaged(path, "the header is cut off");
-  const bool column_major = field(path, header, "fortran_order").starts_with("True");
-  const DType dtype = read_dtype(path, header);
-  const Shape shape = read_shape(path, header);
+  const auto [dtype, column_major, shape] = HeaderReader(path, header).read();
   // Compare with what is there before allocating what the header claims.
   const auto data_start = in.tellg();
   in.seekg(0, std::ios::end);

@@ -24,10 +24,10 @@ using testing::HasSubstr;
 /// A .npy file of this header and data, which goes with the test.
 class NpyFile {
  public:
-  NpyFile(const std::string& header, const std::string& data, char version = 1)
+  NpyFile(const std::string& header, const std::string& data, char version = 1, char minor = 0)
       : path_(std::filesystem::temp_directory_path() /
               ("telamon_npy_" + std::to_string(getpid()) + ".npy")) {
-    const char start[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', version, 0};
+    const char start[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', version, minor};
     std::ofstream out(path_, std::ios::binary);
     out.write(start, sizeof start);
     const auto n = static_cast<char>(header.size());
@@ -75,6 +75,69 @@ TEST(Npy, OfAnUnknownVersionIsRefused) {
     EXPECT_THAT(
         message_of<ParseError>([&] { (void)file.load(); }),
         AllOf(HasSubstr("version " + std::to_string(version) + ".0"), HasSubstr(file.path())));
+  }
+}
+
+TEST(Npy, OfAnUnknownMinorVersionIsRefused) {
+  const NpyFile file(header_of("'<f8'", "(1,)"), bytes_of<double>({1}), 1, 1);
+  EXPECT_THAT(message_of<ParseError>([&] { (void)file.load(); }),
+              HasSubstr("version 1.1 of the format is not known"));
+}
+
+// What NumPy wrote in one version or another, and other forms of the same dict.
+TEST(Npy, HeaderMayHaveAnyOrderQuotesAndSpaces) {
+  for (const char* header :
+       {"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }        \n",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}",
+        "{'descr':'<f8','fortran_order':False,'shape':(2,3,)}",
+        "  {'shape': (2, 3), 'fortran_order': False, 'descr': '<f8'} \n",
+        "{\"descr\": \"<f8\",\n \"fortran_order\" : False,\t\"shape\": ( 2 , 3 ) , }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 3L), }  \n"}) {
+    const NpyFile file(header, bytes_of<double>({1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(file.load().shape(), Shape({2, 3})) << header;
+  }
+  const std::string one = bytes_of<double>({1});
+  EXPECT_EQ(NpyFile(header_of("'<f8'", "()"), one).load().shape(), Shape());
+  EXPECT_EQ(NpyFile(header_of("'<f8'", "(1,)"), one).load().shape(), Shape({1}));
+  EXPECT_EQ(NpyFile(header_of("'<f8'", "(1L,)"), one).load().shape(), Shape({1}));
+}
+
+TEST(Npy, OfAShapeThatIsNoTupleOfIntegersIsRefused) {
+  const std::string data(400, '\0');
+  for (const char* shape : {"(2, 3x 4)", "(2e1, 1)", "(2.9,)", "(1_0,)", "(,)", "(2,,3)", "(6)",
+                            "6", "[6]", "(6", "(06,)", "(0x6,)", "('6',)", "(True, 6)", "(2 3)",
+                            "(2, 3))", "(- 1,)", "(9223372036854775808,)"}) {
+    const NpyFile file(header_of("'<f4'", shape), data);
+    EXPECT_THAT(message_of<ParseError>([&] { (void)file.load(); }), HasSubstr(file.path()))
+        << shape;
+  }
+  const NpyFile file(header_of("'<f4'", "(2, 3x 4)"), data);
+  EXPECT_THAT(message_of<ParseError>([&] { (void)file.load(); }),
+              HasSubstr("damaged header: expected ',' or ')' at its byte 55"));
+}
+
+TEST(Npy, OfADamagedHeaderIsRefused) {
+  const std::string data(400, '\0');
+  const std::string whole = "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}";
+  EXPECT_EQ(NpyFile(whole, data).load().shape(), Shape({6}));
+  for (const char* header : {"{'descr': '<f4', 'fortran_order': Trua, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': Truely, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': FALSE, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': None, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)} x",
+                             "x {'descr': '<f4', 'fortran_order': False, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}",
+                             "{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}",
+                             "{'descr': '<f4', , 'fortran_order': False, 'shape': (6,)}",
+                             "{'descr': <f4, 'fortran_order': False, 'shape': (6,)}",
+                             "{'descr' '<f4', 'fortran_order': False, 'shape': (6,)}",
+                             "{'descr': '<f4', 'fortran_order': False}",
+                             "['descr', 'fortran_order', 'shape']", "{}", ""}) {
+    const NpyFile file(header, data);
+    EXPECT_THAT(message_of<ParseError>([&] { (void)file.load(); }), HasSubstr(file.path()))
+        << header;
   }
 }
 
