@@ -314,6 +314,7 @@ template <class F, class X>
 auto map(F f, const X& xs, MapOptions options = {},
          SourceLocation where = SourceLocation::current()) {
   return detail::in_call("map", where, [&] {
+    if (detail::is_null_function(f)) detail::null_function_error();
     using Row = std::tuple_element_t<0, bound_arguments<F, X>>;
     const Row rows = std::get<0>(bind_args<F>(xs));
     Arrays leaves;

@@ -59,6 +59,7 @@ class SolverCall {
   SolverCall(Solve& solve, const T& b, std::string what)
       : solve_(solve), b_(b), what_(std::move(what)) {}
   FlatSolve flat() {
+    if (is_null_function(solve_)) null_function_error();
     return [this](const FlatFunction& map, std::span<const Array> b) { return (*this)(map, b); };
   }
   Arrays operator()(const FlatFunction& map, std::span<const Array> b) {
@@ -96,6 +97,7 @@ FlatFunction endomorphism(F& f, const T& prototype, std::string what) {
   static_assert(fits,
                 "a solver's function of the unknowns (f, A, M, matvec) must return what it takes: "
                 "as many values as there are unknowns, in a tree of their type");
+  if (is_null_function(f)) null_function_error();
   if constexpr (!fits) return {};
   else
     return [&f, &prototype, what = std::move(what)](std::span<const Array> leaves) {

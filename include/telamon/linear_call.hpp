@@ -21,6 +21,8 @@ auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& 
     static_assert(std::is_invocable_r_v<X, Transpose&, const Residuals&, const Result&>,
                   "linear_call: the transpose must take the residuals and a cotangent of the "
                   "function's result type, and return a cotangent of the linear argument's type");
+    if (detail::is_null_function(f) || detail::is_null_function(transpose))
+      detail::null_function_error();
     Arrays res, linear;
     detail::flatten_into(residuals, res, "linear_call", "residuals");
     detail::flatten_into(x, linear, "linear_call", "x");

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "telamon/array.hpp"
+#include "telamon/detail/function.hpp"
 #include "telamon/detail/key.hpp"
 #include "telamon/detail/located.hpp"
 #include "telamon/detail/out_of_memory.hpp"
@@ -101,6 +102,7 @@ struct TreeMap {
   template <class F, class T, class... Rest>
   static T call(SourceLocation where, F f, const T& t, const Rest&... rest) {
     return in_function("tree_map", where, [&] {
+      if (is_null_function(f)) null_function_error();
       (check_same_structure("tree_map", t, rest), ...);
       Arrays leaves[1 + sizeof...(Rest)];
       Arrays* next_tree = leaves;
@@ -193,6 +195,7 @@ inline constexpr detail::Located<detail::TreeMap> tree_map{};
 template <class F, class T>
 T tree_map_with_path(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
   return detail::in_function("tree_map_with_path", where, [&] {
+    if (detail::is_null_function(f)) detail::null_function_error();
     detail::check_no_empty_leaf(t, "tree_map_with_path");
     T result = t;
     detail::PathVisitor<F> visitor(f);
@@ -206,6 +209,7 @@ T tree_map_with_path(F&& f, const T& t, SourceLocation where = SourceLocation::c
 template <class F, class T, class Init>
 Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLocation::current()) {
   return detail::in_function("tree_reduce", where, [&] {
+    if (detail::is_null_function(f)) detail::null_function_error();
     Arrays leaves;
     detail::flatten_into(t, leaves, "tree_reduce");
     for (const Array& leaf : leaves) init = f(std::move(init), std::as_const(leaf));
@@ -217,6 +221,7 @@ Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLoca
 template <class F, class T>
 Array tree_reduce(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
   return detail::in_function("tree_reduce", where, [&] {
+    if (detail::is_null_function(f)) detail::null_function_error();
     Arrays leaves;
     detail::flatten_into(t, leaves, "tree_reduce");
     if (leaves.empty())

@@ -25,6 +25,7 @@ using testing::Not;
 using testing::StartsWith;
 
 const auto kSquare = [](Array x) { return x * x; };
+const auto kProduct = [](Array x, Array y) { return x * y; };
 
 // ---- moved from --------------------------------------------------------------------------------
 TEST(MovedFrom, JittedFunctionStaysValid) {
@@ -79,6 +80,32 @@ TEST(NullFunction, IsNamedByEveryTransformation) {
   EXPECT_THAT(message_of<ValueError>([&] { (void)checkpoint(f)(x); }), null);
   EXPECT_THAT(message_of<ValueError>([&] { (void)custom_jvp(f, rule); }), null);
   EXPECT_THAT(message_of<ValueError>([&] { (void)scan(step, x, row); }), null);
+}
+
+TEST(NullFunction, IsNamedByTreeFunctionsAndSolvers) {
+  const std::function<Array(Array)> f;
+  const std::function<Array(Array, Array)> two;
+  const std::function<Array(const KeyPath&, Array)> with_path;
+  const Array x(2.0), row({1.0, 2.0});
+  const std::vector<Array> rows{row, row};
+  const auto expect_null = [](const char* what, const std::function<void()>& call) {
+    SCOPED_TRACE(what);
+    EXPECT_THAT(error_of<ValueError>(call), AllOf(HasSubstr("the function to transform is null"),
+                                                  HasSubstr("misuse_test.cpp")));
+  };
+  expect_null("tree_map", [&] { (void)tree_map(f, rows); });
+  expect_null("tree_map of two", [&] { (void)tree_map(two, rows, rows); });
+  expect_null("tree_map_with_path", [&] { (void)tree_map_with_path(with_path, rows); });
+  expect_null("tree_reduce", [&] { (void)tree_reduce(two, rows); });
+  expect_null("tree_reduce from a value", [&] { (void)tree_reduce(two, rows, x); });
+  expect_null("cg", [&] { (void)cg(f, row); });
+  expect_null("bicgstab", [&] { (void)bicgstab(f, row); });
+  expect_null("newton", [&] { (void)root::newton(f, x); });
+  expect_null("fixed_point", [&] { (void)root::fixed_point(f, x); });
+  expect_null("bisection", [&] { (void)root::bisection(f, 0.0, 1.0); });
+  expect_null("map", [&] { (void)map(f, row); });
+  expect_null("linear_call", [&] { (void)linear_call(two, kProduct, x, x); });
+  expect_null("linear_call's transpose", [&] { (void)linear_call(kProduct, two, x, x); });
 }
 
 TEST(NullFunction, IsAStdFunctionThatWasMovedFrom) {
