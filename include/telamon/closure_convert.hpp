@@ -21,17 +21,23 @@ class Converted;
 template <class Result, class... A>
 class Converted<Result, std::tuple<A...>> {
  public:
+  /// Without the default argument, for transformations.
+  using signature = Result(const A&..., const std::vector<Array>&);
+
   Converted(ConvertedClosure closure, Result prototype)
       : closure_(std::make_shared<const ConvertedClosure>(std::move(closure))),
         prototype_(std::move(prototype)) {}
   // No moves: a moved-from one is a copy, and stays valid.
   Converted(const Converted&) = default;
   Converted& operator=(const Converted&) = default;
-  Result operator()(const A&... args, const std::vector<Array>& hoisted) const {
-    Arrays leaves;
-    flatten_into(std::tuple<A...>(args...), leaves, "the function that closure_convert made",
-                 "args");
-    return with_leaves(prototype_, closure_->call(leaves, hoisted));
+  Result operator()(const A&... args, const std::vector<Array>& hoisted,
+                    SourceLocation where = SourceLocation::current()) const {
+    return in_call("closure_convert", where, [&] {
+      Arrays leaves;
+      flatten_into(std::tuple<A...>(args...), leaves, "the function that closure_convert made",
+                   "args");
+      return with_leaves(prototype_, closure_->call(leaves, hoisted));
+    });
   }
 
  private:

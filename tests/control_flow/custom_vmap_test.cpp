@@ -208,5 +208,20 @@ TEST(ClosureConvert, KeepsConstantsAndIntegersInside) {
   EXPECT_ERROR(TypeError, g(constant, {constant}), "takes 0 hoisted values, got 1");
 }
 
+TEST(ClosureConvert, SaysWhereWhatItMadeWasCalled) {
+  const auto f = [](Array x, Array y) { return x * y; };
+  const auto made = tl::closure_convert(f, 1.0, 2.0);
+  const auto expect_place = [](int line, const std::function<void()>& call) {
+    EXPECT_THAT(error_of<tl::TypeError>(call),
+                testing::ContainsRegex("closure_convert.*\n  at custom_vmap_test[.]cpp:" +
+                                       std::to_string(line) + " in "));
+  };
+  expect_place(__LINE__, [&] { (void)made.first(Array({1.0, 2.0}), 1.0, made.second); });
+  expect_place(__LINE__, [&] { (void)made.first(1.0, Array(), made.second); });
+  expect_place(__LINE__, [&] { (void)made.first(1.0, 2.0, {Array(3.0)}); });
+  // Transformations still know what it takes.
+  EXPECT_EQ(value(tl::jit(tl::grad(made.first))(3.0, 4.0, made.second)), 4.0);
+}
+
 }  // namespace
 }  // namespace telamon_test
