@@ -17,7 +17,7 @@ TELAMON_API Array lgamma(const Operand& x);
 /// The derivative of lgamma. NaN at 0, -1, -2, ...
 TELAMON_API Array digamma(const Operand& x);
 
-/// The float next to x towards y. No derivative. Operands of one shape and float dtype.
+/// The float next to x towards y. No derivative. Operands of one shape, both f32 or both f64.
 TELAMON_API Array nextafter(const Operand& x, const Operand& y);
 /// The number of one bits of an integer.
 TELAMON_API Array population_count(const Operand& x);
