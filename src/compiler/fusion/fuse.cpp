@@ -265,12 +265,15 @@ bool Fuser::adds_border(int e) const {
   return std::none_of(config.begin(), config.end(), [](const auto& c) { return c[2] > 0; });
 }
 
-// Whether an equation puts parts together that the kernel goes through one after the other, in the loops around the lanes.
+// Whether an equation puts parts together that the kernel goes through one after the other, in the loops around the lanes. What
+// large ones are made of is better stored while it is in a cache (lattice Boltzmann on 256 x 256: 0.84 of the time).
 bool Fuser::is_put_together(int e, int k) const {
   const Cluster& c = clusters_[static_cast<std::size_t>(k)];
   if (eqn(e).primitive != &concatenate_p || c.form != Form::element ||
       !(c.kernel.shape == shape(e)))
     return false;
+  const auto bytes = static_cast<std::int64_t>(size_of(jaxpr_.aval(eqn(e).outputs[0]).dtype));
+  if (size(e) > kBeyondCaches / bytes) return false;
   const auto found = c.align.find(e);
   return found != c.align.end() && found->second == Align::iteration &&
          eqn(e).params.as<ConcatenateParams>().dimension <
