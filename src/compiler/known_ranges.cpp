@@ -42,6 +42,11 @@ class KnownRange {
     return n > -IndexRange::kFar && n < IndexRange::kFar ? IndexRange{n, n} : IndexRange{};
   }
   static IndexRange of_operand(KnownRange& r, const Eqn& e, Var) { return r(e.inputs[0]); }
+  // Of 64 bits without a sign the upper half is negative with one: what is not known at both ends says nothing.
+  static IndexRange of_converted(KnownRange& r, const Eqn& e, Var) {
+    const IndexRange x = r(e.inputs[0]);
+    return x.known() ? x : IndexRange{};
+  }
   static IndexRange of_operands(KnownRange& r, const Eqn& e, Var) { return r.all(e, 0); }
   // Of what wraps from below 0, select(x < 0, x, x + n), it may be known that it does not.
   static IndexRange of_cases(KnownRange& r, const Eqn& e, Var) {
@@ -103,7 +108,7 @@ class KnownRange {
                                    {&rev_p, of_operand},
                                    {&dynamic_slice_p, of_operand},
                                    {&copy_p, of_operand},
-                                   {&convert_element_type_p, of_operand},
+                                   {&convert_element_type_p, of_converted},
                                    {&concatenate_p, of_operands},
                                    {&select_n_p, of_cases},
                                    {&gather_p, of_windows},

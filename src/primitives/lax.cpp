@@ -2,6 +2,7 @@
 #include "telamon/lax.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -31,7 +32,12 @@ Array in_dtype_of(const Array& other, const Array& number) {
   Array out = detail::convert_scalar(number, dtype, other.weak_type());
   const bool may_change =
       is_float(number.dtype()) ? is_integer(dtype) || dtype == DType::bool_ : dtype == DType::bool_;
-  if (may_change && out.item<double>() != number.item<double>()) {
+  // As doubles the ends of 64 bits are what lies just beyond.
+  const auto beyond = [&] {
+    const int bits = 8 * static_cast<int>(size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
+    return is_integer(dtype) && number.item<double>() >= std::ldexp(1.0, bits);
+  };
+  if (may_change && (out.item<double>() != number.item<double>() || beyond())) {
     throw TypeError("the number " + number.to_string() + " is none of dtype " +
                     std::string(short_name(dtype)) + ", which it would take from " +
                     other.aval().to_string() +

@@ -147,6 +147,14 @@ TEST(Lookups, BringPlacesWithinBoundsOnce) {
   }
 }
 
+TEST(Lookups, OfRowsWithoutElementsAreNone) {
+  for (const Shape& shape : {Shape{30, 0}, Shape{30, 0, 4}, Shape{0, 30, 0}}) {
+    const std::int64_t axis = shape[0] == 0 ? 1 : 0;
+    same_as_eager([&](std::span<const Array> a) { return Arrays{along_axis(a[0], a[1], axis)}; },
+                  {uniform(shape, DType::f32), places({90}, -40, 70)});
+  }
+}
+
 // What is known to be inside is not looked at again, wherever it was made.
 TEST(Lookups, KnowWhatLiesWithin) {
   const auto clips = [](const Program& f, const Arrays& inputs) {
@@ -163,7 +171,14 @@ TEST(Lookups, KnowWhatLiesWithin) {
       same_as_eager([](auto a) { return Arrays{a[0](argmax(a[1], 1))}; }, {x, tables});
   EXPECT_THAT(best->text("jaxpr"), Not(HasSubstr("= min")));
   EXPECT_TRUE(clips([](auto a) { return Arrays{a[0](argmax(a[1], 1) + 1)}; }, {x, tables}));
-  // Sums that a type does not hold wrap around.
+  // What is beyond a type wraps around, and half of what is known of 64 bits without a sign is not known with one.
+  const Array huge(std::vector<std::uint64_t>(70, 18446744072709551616u));
+  EXPECT_TRUE(clips(
+      [](auto a) {
+        return Arrays{a[0](minimum(lax::convert_element_type(a[1], DType::i64), 9)),
+                      lax::lt(minimum(lax::convert_element_type(a[1], DType::i64), 9), 0)};
+      },
+      {x, huge}));
   const Array large(std::vector<std::int32_t>(70, 2147483647));
   EXPECT_TRUE(clips([](auto a) { return Arrays{a[0](maximum(a[1], 7) + 1)}; }, {x, large}));
 }

@@ -95,6 +95,7 @@ TEST(LaxConstants, KeepTheirValueInTheDtypeBesideThem) {
     EXPECT_THAT(message_of([&] { (void)jitted(i); }), HasSubstr("the number")) << name;
   }
   EXPECT_THROW((void)lax::max(u, -1.0), TypeError);
+  EXPECT_THROW((void)lax::lt(make(DType::i64, {2}, {1, 2}), 9223372036854775808.0), TypeError);
   EXPECT_THROW((void)lax::bitwise_and(b, 2), TypeError);
   // An array of one bool is no number, and a number beside it takes its dtype.
   const Array one(true);

@@ -268,6 +268,8 @@ class CodeGen final : public Emitter {
   void region(const std::function<void()>& body);
   /// Whether x may still be used here (the loop it was computed in has not ended).
   bool is_live(Scalar x) const;
+  /// What all lanes of an index are known to lie in.
+  static IndexRange lies_in(Scalar x);
   /// x, of which it is known what all lanes lie in.
   static Scalar known_to_lie_in(Scalar x, const IndexRange& range);
   /// Equal constants, as i64.

@@ -107,6 +107,8 @@ IndexRange CodeGen::Impl::range(Scalar x) {
   return n->range;
 }
 
+IndexRange CodeGen::lies_in(Scalar x) { return Impl::range(x); }
+
 Scalar CodeGen::known_to_lie_in(Scalar x, const IndexRange& range) {
   return Impl::with_range(x, range);
 }

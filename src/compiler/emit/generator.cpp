@@ -198,6 +198,9 @@ Scalar Generator::at_index(const Eqn& eqn, Var v, const Point& at) {
     // Dimensions that are added move nothing: the place of a fold stays one.
     if (from.size() == jaxpr().aval(v).size()) return (*this)(x, reshaped(at, from.shape));
   }
+  if (eqn.primitive == &concatenate_p) {
+    if (const auto part = only_part(eqn, at)) return *part;
+  }
   if (const auto column = column_at(eqn, at)) return *column;
   if (const auto column = column_looked_up(eqn, v, at)) return *column;
   return with_params(eqn, eqn.params, indices(at));
@@ -247,6 +250,25 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   const Point first{of.shape, index, std::nullopt};
   if (!gen_.goes_by_rows(flat(first), static_cast<int>(row))) return {};
   return columns(x, first, static_cast<int>(row))[static_cast<std::size_t>(column)];
+}
+
+// Of what is put together, the part that all lanes are known to lie in: of others not even functions are called.
+std::optional<Scalar> Generator::only_part(const Eqn& eqn, const Point& at) {
+  const auto d = static_cast<std::size_t>(eqn.params.as<ConcatenateParams>().dimension);
+  Index index = indices(at);
+  const IndexRange range = CodeGen::lies_in(index[d]);
+  if (!range.known()) return {};
+  std::int64_t end = 0;
+  for (const Atom& a : eqn.inputs) {
+    const Shape& shape = jaxpr().aval(a).shape;
+    const std::int64_t start = end;
+    end += shape[d];
+    if (range.low < start || range.high >= end) continue;
+    index[d] = shape[d] == 1 ? gen_.index(0) : gen_.sub(index[d], gen_.index(start));
+    return (*this)(
+        a, shape.num_elements() == 1 ? origin(gen_, shape) : Point{shape, index, std::nullopt});
+  }
+  return {};
 }
 
 // Of slices with the same steps that begin side by side, what lies between two steps is a row, of which each has a column.

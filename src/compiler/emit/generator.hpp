@@ -76,6 +76,7 @@ class Generator {
   };
   Key key(Var v, const Point& at) const;
   std::optional<Scalar> column_at(const Eqn& eqn, const Point& at);
+  std::optional<Scalar> only_part(const Eqn& eqn, const Point& at);
   std::optional<Scalar> column_of_steps(const Eqn& eqn, const Point& at);
   std::optional<Scalar> column_looked_up(const Eqn& eqn, Var v, const Point& at);
   std::vector<Source> sources_of(const Eqn& eqn);

@@ -41,7 +41,7 @@ constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
 /// Members of a kernel that transposes in registers: all of them are emitted for each row of a tile. Of larger ones, over so
 /// many elements in rows and columns of so many, what they transpose is stored before.
 constexpr std::size_t kMostTransposed = 8;
-constexpr std::int64_t kLeastTransposed = 1 << 10, kLeastSide = 8;
+constexpr std::int64_t kLeastTransposed = 1 << 12, kLeastSide = 8;
 /// Columns that kernels put together, of all roots: LLVM compares each store with each load.
 constexpr std::size_t kMostWovenTogether = 48;
 

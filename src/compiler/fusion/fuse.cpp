@@ -274,6 +274,12 @@ bool Fuser::is_put_together(int e, int k) const {
     return false;
   const auto bytes = static_cast<std::int64_t>(size_of(jaxpr_.aval(eqn(e).outputs[0]).dtype));
   if (size(e) > kBeyondCaches / bytes) return false;
+  // What all parts have is emitted for each of them.
+  const auto everywhere = std::count_if(c.kernel.members.begin(), c.kernel.members.end(),
+                                        [&](int m) { return shape(m) == c.kernel.shape; });
+  if (c.kernel.members.size() + eqn(e).inputs.size() * static_cast<std::size_t>(everywhere) >
+      kMaxMembers)
+    return false;
   const auto found = c.align.find(e);
   return found != c.align.end() && found->second == Align::iteration &&
          eqn(e).params.as<ConcatenateParams>().dimension <

@@ -79,7 +79,8 @@ bool is_worth_bounding(const Jaxpr& jaxpr, const std::vector<int>& producers, co
   if (p.mode == GatherScatterMode::fill_or_drop ||
       p.dimension_numbers.start_index_map.size() != 1 ||
       (places.dtype != DType::i32 && places.dtype != DType::i64) || places.size() < kLeast ||
-      window_of(eqn).num_elements() == 1 || last_place(jaxpr, eqn) >= INT32_MAX ||
+      out.size() == 0 || window_of(eqn).num_elements() == 1 ||
+      last_place(jaxpr, eqn) >= INT32_MAX ||
       row * static_cast<std::int64_t>(size_of(out.dtype)) > kLongRow)
     return false;
   const IndexRange known = known_range(jaxpr, producers, eqn.inputs[1]);
