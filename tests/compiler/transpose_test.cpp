@@ -262,9 +262,8 @@ TEST(CompiledTranspose, LargeKernelsReadWhatWasTransposed) {
       const Shape turned{shape[1], shape[0]};
       const Compiled c =
           check(f, {uniform(shape, dtype, 0, 9), uniform(turned, dtype, 0, 9)}, -1, 0);
-      const bool is_small = shape.num_elements() < 4096;
-      EXPECT_EQ(c->text("plan").find("transpose_add_mul") == std::string::npos, !is_small)
-          << c->text("plan");
+      if (shape.num_elements() >= 4096)
+        EXPECT_EQ(c->text("plan").find("transpose_add_mul"), std::string::npos);
     }
   }
 }

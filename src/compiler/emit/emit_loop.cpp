@@ -290,7 +290,7 @@ class LoopEmitter {
     if (columns_first(k_, inner_)) return columns_outside();
     if (writes_rows_out(k_, inner_, lanes_)) return written_out();
     std::size_t equations = 0;
-    in_parts_ = count_parts(kernel_.members, 0, equations) && equations <= kMostOfParts;
+    in_parts_ = count_parts(kernel_.members, 0, equations) && equations <= most_of_parts();
     if (rows_of_group(k_.plan, kernel_, lanes_) > 1 && !k_.by_columns && !in_parts_)
       return short_rows();
     rows();
@@ -355,9 +355,11 @@ class LoopEmitter {
     Index index;
     each_part(kernel_.members, index, body);
   }
+  // A large kernel that goes through all parts at once is much code, too.
+  std::size_t most_of_parts() const { return std::max(kMostOfParts, 3 * kernel_.members.size()); }
   // Adds how many equations all parts are; whether there are several.
   bool count_parts(const std::set<int>& members, std::size_t d, std::size_t& equations) const {
-    if (equations > kMostOfParts) return false;
+    if (equations > most_of_parts()) return false;
     if (d == inner_) {
       equations += find_seams(k_, members, shape_[inner_], lanes_, kMostOfParts).equations;
       return false;
