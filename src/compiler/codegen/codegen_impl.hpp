@@ -139,22 +139,24 @@ class Lanes {
     const unsigned count = type->getNumElements();
     // Of indices of 32 bits, which are inside and so not below 0, two are taken at once.
     llvm::Value* narrow = nullptr;
-    if (count % 2 == 0 && match(indices, m_SExt(m_Value(narrow))) &&
-        narrow->getType()->getScalarType() == b.getInt32Ty())
-      twos_ = b.CreateBitCast(narrow, llvm::FixedVectorType::get(b.getInt64Ty(), count / 2));
+    if (count % 2 != 0 || !match(indices, m_SExt(m_Value(narrow))) ||
+        narrow->getType()->getScalarType() != b.getInt32Ty())
+      return;
+    narrow_ = narrow;
+    twos_ = b.CreateBitCast(narrow, llvm::FixedVectorType::get(b.getInt64Ty(), count / 2));
   }
   /// In their order.
   llvm::Value* operator()(int lane) {
     const auto l = static_cast<std::uint64_t>(lane);
     if (twos_ == nullptr) return b_.CreateExtractElement(all_, l);
-    if (l % 2 == 1) return b_.CreateLShr(two_, 32);
-    two_ = b_.CreateExtractElement(twos_, l / 2);
-    return b_.CreateAnd(two_, UINT32_MAX);
+    if (l % 2 == 1) return b_.CreateLShr(b_.CreateExtractElement(twos_, l / 2), 32);
+    // Not the lower half of the two: LLVM 19 forgets to cut it off where it knows that lanes are small and scales them.
+    return b_.CreateZExt(b_.CreateExtractElement(narrow_, l), b_.getInt64Ty());
   }
 
  private:
   llvm::IRBuilder<>& b_;
-  llvm::Value *all_, *twos_ = nullptr, *two_ = nullptr;
+  llvm::Value *all_, *narrow_ = nullptr, *twos_ = nullptr;
 };
 
 struct CodeGen::Impl {
