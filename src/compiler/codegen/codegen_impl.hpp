@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/PatternMatch.h>
 #include <llvm/IR/ValueMap.h>
 #include <llvm/Transforms/Utils/FunctionComparator.h>
@@ -142,21 +143,28 @@ class Lanes {
     if (count % 2 != 0 || !match(indices, m_SExt(m_Value(narrow))) ||
         narrow->getType()->getScalarType() != b.getInt32Ty())
       return;
-    narrow_ = narrow;
     twos_ = b.CreateBitCast(narrow, llvm::FixedVectorType::get(b.getInt64Ty(), count / 2));
+    // LLVM 19 forgets to cut the lower one of two off where it knows that lanes are small and scales them: what cuts off
+    // comes out of assembly, which nothing is known of.
+    auto* const type_of_mask = llvm::FunctionType::get(b.getInt64Ty(), {b.getInt64Ty()}, false);
+    lower_ = b.CreateCall(llvm::InlineAsm::get(type_of_mask, "", "=r,0", false),
+                          {b.getInt64(UINT32_MAX)});
+    lower_->setDoesNotAccessMemory();
+    lower_->setDoesNotThrow();
   }
   /// In their order.
   llvm::Value* operator()(int lane) {
     const auto l = static_cast<std::uint64_t>(lane);
     if (twos_ == nullptr) return b_.CreateExtractElement(all_, l);
-    if (l % 2 == 1) return b_.CreateLShr(b_.CreateExtractElement(twos_, l / 2), 32);
-    // Not the lower half of the two: LLVM 19 forgets to cut it off where it knows that lanes are small and scales them.
-    return b_.CreateZExt(b_.CreateExtractElement(narrow_, l), b_.getInt64Ty());
+    if (l % 2 == 1) return b_.CreateLShr(two_, 32);
+    two_ = b_.CreateExtractElement(twos_, l / 2);
+    return b_.CreateAnd(two_, lower_);
   }
 
  private:
   llvm::IRBuilder<>& b_;
-  llvm::Value *all_, *narrow_ = nullptr, *twos_ = nullptr;
+  llvm::Value *all_, *twos_ = nullptr, *two_ = nullptr;
+  llvm::CallInst* lower_ = nullptr;  ///< what leaves the lower one of two
 };
 
 struct CodeGen::Impl {
