@@ -87,6 +87,10 @@ bool begins_anywhere(const Eqn& eqn, std::size_t axis);
 
 /// The dimension of the result of a transpose along which its operand is contiguous.
 std::size_t contiguous_dim(const Jaxpr& jaxpr, const Eqn& transpose);
+/// Bytes of a row up to which vectors compute its place sooner than single instructions, if that takes more than so many cycles:
+/// of longer rows it does not matter.
+constexpr std::int64_t kLongestAtPlace = 64;
+constexpr int kLittleForPlace = 1;
 /// Of what a gather looks up at one place, how many elements lie side by side: those behind all axes of places.
 std::int64_t row_at_place(const Jaxpr& jaxpr, const Eqn& gather);
 /// Whether an equation looks up short rows, of which the kernel that needs columns can take these (look_up_columns).

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/concrete.hpp"
@@ -27,7 +28,7 @@ bool is_truth(const Array& x) {
 }
 
 /// A C++ number in the dtype of the array beside it. TypeError where that would be another number.
-Array in_dtype_of(const Array& other, const Array& number) {
+Array in_dtype_of(std::string_view name, const Array& other, const Array& number) {
   const DType dtype = other.dtype();
   Array out = detail::convert_scalar(number, dtype, other.weak_type());
   const bool may_change =
@@ -38,9 +39,9 @@ Array in_dtype_of(const Array& other, const Array& number) {
     return is_integer(dtype) && number.item<double>() >= std::ldexp(1.0, bits);
   };
   if (may_change && (out.item<double>() != number.item<double>() || beyond())) {
-    throw TypeError("the number " + number.to_string() + " is none of dtype " +
-                    std::string(short_name(dtype)) + ", which it would take from " +
-                    other.aval().to_string() +
+    throw TypeError(std::string(name) + ": the number " + number.to_string() +
+                    " is none of dtype " + std::string(short_name(dtype)) +
+                    ", which it would take from " + other.aval().to_string() +
                     " beside it; convert the array with astype, or pass a number of its dtype");
   }
   return out;
@@ -51,9 +52,9 @@ bool gives_way(const Array& x, const Array& y) {
   return is_number(x) != is_number(y) || is_truth(x) != is_truth(y);
 }
 /// Gives a C++ number among the operands the dtype and the shape of the array beside it, and a bool the shape of truth values.
-std::pair<Array, Array> match(const Array& x, const Array& y) {
-  if (is_number(y) && !is_number(x)) return {x, broadcast(in_dtype_of(x, y), x.shape())};
-  if (is_number(x) && !is_number(y)) return {broadcast(in_dtype_of(y, x), y.shape()), y};
+std::pair<Array, Array> match(std::string_view name, const Array& x, const Array& y) {
+  if (is_number(y) && !is_number(x)) return {x, broadcast(in_dtype_of(name, x, y), x.shape())};
+  if (is_number(x) && !is_number(y)) return {broadcast(in_dtype_of(name, y, x), y.shape()), y};
   if (is_truth(y) && x.dtype() == DType::bool_) return {x, broadcast(y, x.shape())};
   if (is_truth(x) && y.dtype() == DType::bool_) return {broadcast(x, y.shape()), y};
   return {x, y};
@@ -72,7 +73,7 @@ Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
 Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
   return detail::in_call(primitive.name().data(), {&x, &y}, [&] {
     if (!gives_way(x.array, y.array)) return detail::bind_held(primitive, {}, x.array, y.array);
-    const auto [a, b] = match(x.array, y.array);
+    const auto [a, b] = match(primitive.name(), x.array, y.array);
     return detail::bind_held(primitive, {}, a, b);
   });
 }
@@ -203,7 +204,7 @@ Array ge(const Operand& x, const Operand& y) { return binary(ge_p, Op::ge, x, y)
 
 Array select(const Operand& pred, const Operand& on_true, const Operand& on_false) {
   return detail::in_call("select", {&pred, &on_true, &on_false}, [&] {
-    const auto [t, f] = match(on_true.array, on_false.array);
+    const auto [t, f] = match("select", on_true.array, on_false.array);
     return select_n_p.bind1({}, {pred.array, f, t});
   });
 }
@@ -219,7 +220,9 @@ Array select_n(const Operand& which, std::span<const Array> cases) {
 
 Array clamp(const Operand& low, const Operand& x, const Operand& high) {
   return detail::in_call("clamp", {&low, &x, &high}, [&] {
-    const auto bound = [&](const Array& b) { return is_number(b) ? in_dtype_of(x.array, b) : b; };
+    const auto bound = [&](const Array& b) {
+      return is_number(b) ? in_dtype_of("clamp", x.array, b) : b;
+    };
     return clamp_p.bind1({}, {bound(low.array), x.array, bound(high.array)});
   });
 }
@@ -371,7 +374,8 @@ Array pad(const Operand& x, const Operand& value,
       std::all_of(padding_config.begin(), padding_config.end(), none))
     return x.array;
   return detail::in_call("pad", {&x, &value}, [&] {
-    const Array fill = is_number(value.array) ? in_dtype_of(x.array, value.array) : value.array;
+    const Array fill =
+        is_number(value.array) ? in_dtype_of("pad", x.array, value.array) : value.array;
     return pad_p.bind1({padding_config}, {x.array, fill});
   });
 }

@@ -235,6 +235,7 @@ struct CodeGen::Impl {
   int pinned_depth() const;
   /// Of which types it is known what numbers lie in: those of indices.
   static bool has_range(DType dtype) { return dtype == DType::i64 || dtype == DType::i32; }
+  /// What all lanes are known to lie in; said of a number, unless its type does not hold that.
   static IndexRange range(Scalar x);
   static Scalar with_range(Scalar x, IndexRange range);
   /// Sums, differences and products of which more is known than of other numbers: only what all lanes share is computed.

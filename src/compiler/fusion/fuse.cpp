@@ -176,16 +176,16 @@ bool Fuser::gives_places(const Use& use, int e, std::int64_t elements) const {
 
 // Vectors compute such places: a row that is looked up waits for no single instructions then. Of long rows it does not matter.
 bool Fuser::is_place_of_rows(int e) const {
-  constexpr std::int64_t kLeast = 64, kLongest = 64;  // rows; bytes of a row
-  constexpr int kLittle = 1;                          // cycles
-  if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittle) return false;
+  constexpr std::int64_t kLeast = 64;  // rows
+  if (size(e) < kLeast || costs_[static_cast<std::size_t>(e)] <= kLittleForPlace) return false;
   return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& use) {
     const Eqn& reader = eqn(use.consumer);
     if (reader.primitive != &gather_p || !(reader.inputs[1] == Atom::var(use.var)) ||
         window_of(reader).num_elements() == 1 || looked_up_.contains(reader.outputs[0]))
       return false;
     const Aval& out = jaxpr_.aval(reader.outputs[0]);
-    return row_at_place(jaxpr_, reader) * static_cast<std::int64_t>(size_of(out.dtype)) <= kLongest;
+    return row_at_place(jaxpr_, reader) * static_cast<std::int64_t>(size_of(out.dtype)) <=
+           kLongestAtPlace;
   });
 }
 

@@ -53,7 +53,6 @@ bool is_worth_it(const Jaxpr& jaxpr, const Eqn& eqn) {
 /// Whether vectors compute what has this, which takes more than one instruction for each: it is stored then.
 bool is_computed(const Jaxpr& jaxpr, const std::vector<int>& producers, const Atom& a,
                  int so_far = 0) {
-  constexpr int kLittle = 1;
   const int p = a.is_var() ? producers[static_cast<std::size_t>(a.var())] : -1;
   if (p < 0) return false;
   const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(p)];
@@ -61,7 +60,8 @@ bool is_computed(const Jaxpr& jaxpr, const std::vector<int>& producers, const At
   if (form != Form::element && form != Form::reshape && eqn.primitive != &broadcast_in_dim_p)
     return false;
   if (form == Form::element) so_far += element_cost(eqn);
-  return so_far > kLittle || std::any_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& x) {
+  return so_far > kLittleForPlace ||
+         std::any_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& x) {
            return jaxpr.aval(x).size() == jaxpr.aval(a).size() &&
                   is_computed(jaxpr, producers, x, so_far);
          });
@@ -70,7 +70,7 @@ bool is_computed(const Jaxpr& jaxpr, const std::vector<int>& producers, const At
 /// Whether the places of a gather, one index each, are better brought within bounds by vectors before they are looked up:
 /// single instructions do so for each row, and for each of those that are looked up at the same place.
 bool is_worth_bounding(const Jaxpr& jaxpr, const std::vector<int>& producers, const Eqn& eqn) {
-  constexpr std::int64_t kLongRow = 64, kOften = 8;  // bytes; rows for each place
+  constexpr std::int64_t kOften = 8;  // rows for each place
   if (eqn.primitive != &gather_p || !eqn.inputs[1].is_var() || form_of(jaxpr, eqn) != Form::index)
     return false;
   const auto& p = eqn.params.as<GatherParams>();
@@ -81,7 +81,7 @@ bool is_worth_bounding(const Jaxpr& jaxpr, const std::vector<int>& producers, co
       (places.dtype != DType::i32 && places.dtype != DType::i64) || places.size() < kLeast ||
       out.size() == 0 || window_of(eqn).num_elements() == 1 ||
       last_place(jaxpr, eqn) >= INT32_MAX ||
-      row * static_cast<std::int64_t>(size_of(out.dtype)) > kLongRow)
+      row * static_cast<std::int64_t>(size_of(out.dtype)) > kLongestAtPlace)
     return false;
   const IndexRange known = known_range(jaxpr, producers, eqn.inputs[1]);
   if (known.low >= 0 && known.high <= last_place(jaxpr, eqn)) return false;

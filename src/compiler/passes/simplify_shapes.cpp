@@ -286,8 +286,9 @@ std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) 
 
 // The same of which of them is the largest: the first of equals, and the first NaN before all others.
 std::optional<Atom> place_in_stack(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[0]).dtype == DType::bool_) return std::nullopt;
   const Atoms parts = stacked(s, e, e.params.as<ArgReduceParams>().axes, out.shape);
-  if (parts.empty() || s.aval(parts[0]).dtype == DType::bool_) return std::nullopt;
+  if (parts.empty()) return std::nullopt;
   const Aval numbers = s.aval(parts[0]).strong(), truths(out.shape, DType::bool_);
   const bool largest = e.primitive == &argmax_p;
   const auto compare = [&](const Primitive<>& p, const Atom& a, const Atom& b) {
