@@ -98,6 +98,7 @@ TEST(LaxConstants, KeepTheirValueInTheDtypeBesideThem) {
       EXPECT_THAT(message, HasSubstr("i32[3]"));
     }
   }
+  EXPECT_THAT(error_of([&] { (void)lax::mul(i, 0.5); }), HasSubstr("lax_test.cpp"));
   EXPECT_THROW((void)lax::max(u, -1.0), TypeError);
   EXPECT_THROW((void)lax::lt(make(DType::i64, {2}, {1, 2}), 9223372036854775808.0), TypeError);
   EXPECT_THROW((void)lax::bitwise_and(b, 2), TypeError);
